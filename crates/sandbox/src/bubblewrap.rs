@@ -1,8 +1,8 @@
-//! Bubblewrap makes the namespaces and mounts of a plan. This file finds it and speaks its command
-//! line; it starts nothing.
+//! Finds bubblewrap, which makes a plan's namespaces and mounts, and builds its command line.
+//! Starts nothing.
 //!
-//! Only a program that nobody but root can replace counts: found in fixed places, never through a
-//! search path.
+//! Only a program that nobody but root can replace counts. It is looked for in fixed places, never
+//! through a search path.
 
 use std::{
     ffi::{CString, OsStr},
@@ -19,7 +19,7 @@ use crate::{
     request::Streams,
 };
 
-/// Where bubblewrap may be.
+/// Where bubblewrap may be installed.
 const PLACES: [&str; 4] = [
     "/usr/bin/bwrap",
     "/usr/local/bin/bwrap",
@@ -30,12 +30,12 @@ const PLACES: [&str; 4] = [
 /// Writable by group or others.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Finds a bubblewrap that can be trusted.
+/// Finds a bubblewrap that nobody but root could have installed.
 pub(super) fn find() -> Option<PathBuf> {
     roots_own(&PLACES)
 }
 
-/// The first of these programs that is there and that nobody but root can replace.
+/// The first of these programs that exists and that nobody but root can replace.
 pub(super) fn roots_own(places: &[&str]) -> Option<PathBuf> {
     places
         .iter()
@@ -43,8 +43,8 @@ pub(super) fn roots_own(places: &[&str]) -> Option<PathBuf> {
         .find(|place| is_roots_own(place))
 }
 
-/// Whether nobody but root can replace a program: it and every directory above it are root's and
-/// writable by nobody else.
+/// Whether nobody but root can replace a program: root owns it and every directory above it, and
+/// nobody else can write to them.
 fn is_roots_own(program: &Path) -> bool {
     let is_program = rustix::fs::access(program, rustix::fs::Access::EXEC_OK).is_ok();
     is_program
@@ -55,7 +55,8 @@ fn is_roots_own(program: &Path) -> bool {
 }
 
 /// The command line that makes these namespaces and runs the init in them. `files` are the
-/// descriptor numbers of the plan's made-up files, in order; `description` is the init's.
+/// descriptor numbers of the plan's generated files, in order; `description` is the number of the
+/// init's description.
 pub(super) fn arguments(
     namespaces: &Namespaces,
     streams: Streams,
@@ -92,7 +93,6 @@ pub(super) fn arguments(
     Ok(line.0)
 }
 
-/// A command line that grows.
 struct BubblewrapLine(Vec<CString>);
 
 impl BubblewrapLine {
@@ -139,7 +139,7 @@ impl BubblewrapLine {
 mod tests {
     use super::*;
 
-    /// SB-35: what is found is where nobody but root could have put it.
+    /// SB-35: `find` returns only a program that nobody but root could have put there.
     #[test]
     fn sb_35_a_program_that_others_can_replace_does_not_count() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! The system calls by name, sorted by what becomes of them. Only lists; `seccomp.rs` uses them.
+//! The system calls by name, grouped by how they are handled. Only lists; `seccomp.rs` uses them.
 //!
-//! What is in none of them is answered as a kernel would that never knew it. Calls that exist only
-//! on x86-64 are those that newer ones replaced.
+//! A call in none of the lists is answered as by a kernel that does not know it. Calls that exist
+//! only on x86-64 are old ones with newer replacements.
 
 /// A list of calls with their numbers.
 macro_rules! calls {
@@ -16,7 +16,7 @@ macro_rules! calls {
     };
 }
 
-/// Allowed whatever the arguments: files, memory, time, threads, signals, itself.
+/// Allowed with any arguments: files, memory, time, threads, signals, the process itself.
 #[rustfmt::skip]
 pub(super) const ALLOWED: &[(&str, i64)] = calls! {
     read=SYS_read write=SYS_write close=SYS_close fstat=SYS_fstat lseek=SYS_lseek mmap=SYS_mmap
@@ -88,8 +88,8 @@ pub(super) const ALLOWED: &[(&str, i64)] = calls! {
     arch_prctl=SYS_arch_prctl
 };
 
-/// Mode, owner, times and other attributes of files, which Landlock does not guard. Allowed where
-/// the file system is the sandbox's own.
+/// Change a file's mode, owner, times and other attributes, which Landlock does not guard. Allowed
+/// where the sandbox has its own file system.
 #[rustfmt::skip]
 pub(super) const ATTRIBUTES: &[(&str, i64)] = calls! {
     fchmod=SYS_fchmod fchown=SYS_fchown fchownat=SYS_fchownat fchmodat=SYS_fchmodat
@@ -101,7 +101,7 @@ pub(super) const ATTRIBUTES: &[(&str, i64)] = calls! {
     futimesat=SYS_futimesat
 };
 
-/// Allowed on sockets that are there already.
+/// Allowed on sockets that already exist.
 #[rustfmt::skip]
 pub(super) const PAIRED_SOCKETS: &[(&str, i64)] = calls! {
     sendto=SYS_sendto recvfrom=SYS_recvfrom sendmsg=SYS_sendmsg recvmsg=SYS_recvmsg
@@ -110,7 +110,7 @@ pub(super) const PAIRED_SOCKETS: &[(&str, i64)] = calls! {
     x86_64:
 };
 
-/// Allowed where network and shared memory are the sandbox's own.
+/// Allowed where the sandbox has its own network and shared memory.
 #[rustfmt::skip]
 pub(super) const OWN_NAMESPACES: &[(&str, i64)] = calls! {
     accept=SYS_accept accept4=SYS_accept4 bind=SYS_bind listen=SYS_listen
@@ -132,14 +132,14 @@ pub(super) const CREATING: &[(&str, i64)] = calls! {
     rename=SYS_rename
 };
 
-/// Allowed where the network is the sandbox's own, after a look where it leads.
+/// Allowed where the sandbox has its own network, after a check of the destination.
 #[rustfmt::skip]
 pub(super) const CONNECTING: &[(&str, i64)] = calls! {
     connect=SYS_connect;
     x86_64:
 };
 
-/// Calls that create a name with some arguments.
+/// Calls that create a name only with some arguments.
 #[rustfmt::skip]
 pub(super) const OPENING: &[(&str, i64)] = calls! {
     openat=SYS_openat;
@@ -155,8 +155,8 @@ pub(super) const CONDITIONAL: &[(&str, i64)] = calls! {
     x86_64:
 };
 
-/// How processes share the processors. Allowed where the processes are the sandbox's own; elsewhere
-/// only on itself.
+/// How processes share the processors. Allowed where the sandbox has its own processes; elsewhere
+/// only on the caller itself.
 #[rustfmt::skip]
 pub(super) const SCHEDULING: &[(&str, i64)] = calls! {
     setpriority=SYS_setpriority sched_setparam=SYS_sched_setparam
@@ -165,7 +165,7 @@ pub(super) const SCHEDULING: &[(&str, i64)] = calls! {
     x86_64:
 };
 
-/// Which argument is the mode of a file that a call makes or changes.
+/// Which argument is the mode of a file that a call creates or changes.
 pub(super) const MODES: &[(i64, u8)] = &[
     (libc::SYS_fchmod, 1),
     (libc::SYS_fchmodat, 2),
@@ -184,8 +184,8 @@ pub(super) const MODES: &[(i64, u8)] = &[
     (libc::SYS_open, 2),
 ];
 
-/// Answered as if unknown: programs try them and do without. `openat2` has its flags and its mode in
-/// memory, which another thread may change after they were looked at.
+/// Answered as if unknown: programs try them and do without. `openat2` has its flags and its mode
+/// in memory, which another thread may change after the check.
 #[rustfmt::skip]
 pub(super) const SILENT: &[(&str, i64)] = calls! {
     clone3=SYS_clone3 openat2=SYS_openat2 io_uring_setup=SYS_io_uring_setup io_uring_enter=SYS_io_uring_enter
@@ -196,7 +196,7 @@ pub(super) const SILENT: &[(&str, i64)] = calls! {
     modify_ldt=SYS_modify_ldt uselib=SYS_uselib ustat=SYS_ustat sysfs=SYS_sysfs
 };
 
-/// Refused and told of: nothing ordinary needs them.
+/// Refused and reported: nothing ordinary needs them.
 #[rustfmt::skip]
 pub(super) const DENIED: &[(&str, i64)] = calls! {
     ptrace=SYS_ptrace syslog=SYS_syslog acct=SYS_acct settimeofday=SYS_settimeofday

@@ -1,5 +1,5 @@
-//! Which tiers this machine can hold, by what can be told without starting anything. What fails
-//! only later, at the start of a command, is an error there and never a weaker sandbox.
+//! Which tiers this machine supports, as far as can be told without starting anything. What fails
+//! only when a command starts is an error there and never a weaker sandbox.
 
 use std::path::{Path, PathBuf};
 
@@ -26,10 +26,10 @@ pub struct Facilities {
     pub seccomp: Result<(), MissingFacility>,
 }
 
-/// Something a tier needs and this machine has not.
+/// Something a tier needs and this machine does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MissingFacility {
-    /// No program answers as a helper.
+    /// No program that answers as a helper.
     Helper,
     /// The helper lies in the workspace, where a command could replace it.
     HelperInWorkspace,
@@ -37,7 +37,7 @@ pub enum MissingFacility {
     Bubblewrap,
     /// gVisor is not installed where only root could have put it.
     Gvisor,
-    /// The kernel lets nobody make a user namespace.
+    /// The kernel does not let users make user namespaces.
     UserNamespaces,
     /// The kernel's Landlock is absent or too old.
     Landlock {
@@ -46,12 +46,12 @@ pub enum MissingFacility {
         /// The version needed.
         needed: i32,
     },
-    /// The kernel cannot hand over system calls.
+    /// The kernel cannot hand system calls over to a supervisor.
     Seccomp,
 }
 
 impl MissingFacility {
-    /// What is missing, as a sentence without an end.
+    /// What is missing, as a sentence without a full stop.
     pub fn reason(self) -> String {
         match self {
             Self::Helper => "the program that sets up sandboxes is not known".to_owned(),
@@ -94,7 +94,7 @@ impl MissingFacility {
 }
 
 impl Facilities {
-    /// Looks what there is for a workspace.
+    /// Finds out what this machine has for a workspace.
     pub fn look(options: &SandboxOptions, root: &Path) -> Self {
         let helper = match options.helper.locate() {
             None => Err(MissingFacility::Helper),
@@ -124,7 +124,7 @@ impl Facilities {
         }
     }
 
-    /// What a tier lacks; nothing if it can be held.
+    /// What a tier lacks; empty if it is available.
     pub fn missing(&self, tier: Tier) -> Vec<MissingFacility> {
         let landlock = |needed| {
             let found = self.landlock.unwrap_or(0);
@@ -143,7 +143,7 @@ impl Facilities {
         missing.into_iter().flatten().collect()
     }
 
-    /// The tiers that can be held, the usual one first, the host last.
+    /// The tiers that are available, the default first, the host last.
     pub fn tiers(&self) -> Vec<Tier> {
         let confined = [Tier::T2, Tier::T1, Tier::T3]
             .into_iter()
@@ -163,7 +163,7 @@ fn allows_user_namespaces() -> bool {
         && (!is_zero("kernel/unprivileged_userns_clone") || rustix::process::geteuid().is_root())
 }
 
-/// Whether the kernel knows the answer that the filters rely on.
+/// Whether the kernel supports the filter action that our filters rely on.
 fn hands_over_calls() -> bool {
     std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail").is_ok_and(|actions| {
         actions

@@ -1,15 +1,15 @@
-//! What the operating system answered, in the words of the contract. Messages name no machine
-//! path: a model sees them, and a path outside the workspace is none of its business.
+//! Translates errors of the operating system into those of the contract. Messages never contain a
+//! path of the machine: a model sees them and must not learn paths outside the workspace.
 
 use haft_contract::{ErrorKind, WorkPath, ops::OpsError};
 use rustix::io::Errno;
 
-/// The operations error for an errno met at a path.
+/// The error for an errno that occurred at a path.
 pub fn on_path(errno: Errno, path: &WorkPath) -> OpsError {
     error(errno).on(path)
 }
 
-/// The operations error for an errno that belongs to no path.
+/// The error for an errno that concerns no path.
 pub fn error(errno: Errno) -> OpsError {
     let (kind, message) = match errno {
         Errno::XDEV => (ErrorKind::OutsideWorkspace, "it leads out of the workspace"),

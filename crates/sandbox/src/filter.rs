@@ -1,5 +1,5 @@
-//! Installing a system call filter, and answering the calls it hands over. Nothing here decides:
-//! `seccomp.rs` has the rules, `init/listener.rs` the answers.
+//! Installs a system call filter and answers the calls it hands over. Nothing here decides: the
+//! rules are in `seccomp.rs`, the answers in `init/listener.rs`.
 #![expect(
     unsafe_code,
     reason = "the seccomp interface is only to be had from libc"
@@ -9,12 +9,12 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::io::Errno;
 
-/// A call that was handed over.
+/// A system call that the filter handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Call {
-    /// Names this call when answering.
+    /// Identifies this call in the answer.
     pub(super) id: u64,
-    /// Who makes it.
+    /// The thread that made it.
     pub(super) pid: u32,
     /// Its number.
     pub(super) number: i32,
@@ -24,10 +24,10 @@ pub(super) struct Call {
     pub(super) arguments: [u64; 6],
 }
 
-/// What becomes of a call.
+/// How a call is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FilterAnswer {
-    /// It happens, with whatever its arguments are by then.
+    /// The kernel runs it, with whatever its arguments are by then.
     Continue,
     /// It was made for the caller and succeeded.
     Done,
@@ -35,9 +35,9 @@ pub(super) enum FilterAnswer {
     Fail(Errno),
 }
 
-/// Installs a program for this process and everything it starts, and returns what its calls are
-/// handed to. Once a call has been taken, only a deadly signal interrupts it, so that no call
-/// happens twice.
+/// Installs a filter program for this process and everything it starts, and returns the listener
+/// its calls are handed to. Once a call has been taken, only a fatal signal interrupts it, so that
+/// no call happens twice.
 pub(super) fn install(program: &[u64]) -> Result<OwnedFd, Errno> {
     /// `SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV`
     const WAIT_KILLABLE: libc::c_ulong = 1 << 5;
@@ -66,9 +66,9 @@ fn load(program: &[u64], flags: libc::c_ulong) -> Result<libc::c_long, Errno> {
     })
 }
 
-/// Takes the next call; `None` if it was given up in the meantime.
+/// Takes the next call; `None` if its caller gave up in the meantime.
 pub(super) fn take(listener: BorrowedFd<'_>) -> Result<Option<Call>, Errno> {
-    // SAFETY: all zeroes is a value of this plain structure, and what the kernel asks for.
+    // SAFETY: all zeroes is a valid value of this plain structure, and what the kernel asks for.
     let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };
     // SAFETY: the request writes one such structure to the pointer.
     let result = unsafe {
@@ -91,7 +91,7 @@ pub(super) fn take(listener: BorrowedFd<'_>) -> Result<Option<Call>, Errno> {
     }
 }
 
-/// Answers a call. One that was given up in the meantime needs no answer.
+/// Answers a call. One whose caller gave up in the meantime needs no answer.
 pub(super) fn answer(listener: BorrowedFd<'_>, id: u64, answer: FilterAnswer) -> Result<(), Errno> {
     let (error, flags) = match answer {
         FilterAnswer::Continue => (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE),
@@ -119,7 +119,7 @@ pub(super) fn answer(listener: BorrowedFd<'_>, id: u64, answer: FilterAnswer) ->
     }
 }
 
-/// Whether whoever made a call still waits for it, and its id still means it.
+/// Whether the caller still waits for an answer, and the id still refers to its call.
 pub(super) fn still_waits(listener: BorrowedFd<'_>, id: u64) -> bool {
     let mut id = id;
     // SAFETY: the request reads one such number from the pointer.
@@ -133,8 +133,8 @@ pub(super) fn still_waits(listener: BorrowedFd<'_>, id: u64) -> bool {
     result == 0
 }
 
-/// Lets whoever waits for an answer go on at once where it ran before, which halves the cost of a
-/// call that is looked at. A kernel that cannot is merely slower.
+/// Wakes a caller on the processor it ran on before, which halves the cost of a call that is
+/// checked. A kernel without this is merely slower.
 pub(super) fn wake_on_the_same_processor(listener: BorrowedFd<'_>) {
     /// `SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`
     const SYNC_WAKE_UP: u64 = 1;
@@ -148,7 +148,7 @@ pub(super) fn wake_on_the_same_processor(listener: BorrowedFd<'_>) {
     }
 }
 
-/// Reads memory of another process. Stops short at the end of what it has mapped.
+/// Reads memory of another process. Stops at the end of its mapped memory.
 pub(super) fn read_memory(pid: u32, address: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
     let pid = libc::pid_t::try_from(pid).map_err(|_| Errno::SRCH)?;
     let address = usize::try_from(address).map_err(|_| Errno::FAULT)?;

@@ -1,5 +1,5 @@
-//! Signalling the process group of a process that is held by a descriptor, so that no other group
-//! can be meant, from outside the sandbox it runs in.
+//! Signals a process group from outside its sandbox, through a descriptor of its process, so that
+//! no other group can be hit.
 #![expect(
     unsafe_code,
     reason = "flags of pidfd_send_signal are only to be had from libc"

@@ -1,9 +1,10 @@
-//! Tier 3: a sandbox plan as a bundle for `runsc`, which runs the command on a kernel of its own
-//! (gVisor) instead of this machine's. Writes files and makes up a command line; `launch.rs`
-//! starts it, below the same init as any other tier, so that it ends when Haft does.
+//! Tier 3: a sandbox plan as a bundle for `runsc`, which runs the command on its own kernel
+//! (gVisor) instead of this machine's. Writes files and builds a command line; `launch.rs` starts
+//! it, below the same init as any other tier, so that it ends when Haft does.
 //!
 //! Must not pretend: what the plan asks for and this tier cannot do is an error. An unprivileged
-//! user is root inside, a root that owns what the user owns outside and has no capability.
+//! user is root inside, but a root that owns only what the user owns outside and has no
+//! capabilities.
 
 use std::{
     collections::BTreeMap,
@@ -25,24 +26,23 @@ use crate::{
     request::{Program, Streams},
 };
 
-/// Where `runsc` is looked for. Never in a search path, which a workspace could be on.
+/// Where `runsc` is looked for. Never in a search path, which might include a workspace.
 pub(super) const PLACES: [&str; 3] = [
     "/usr/bin/runsc",
     "/usr/local/bin/runsc",
     "/opt/gvisor/runsc",
 ];
 
-/// The root of the bundle, below it.
+/// The root directory, below the bundle.
 const ROOT: &str = "root";
 
-/// The state of `runsc`, below the bundle, so that it goes with it.
+/// The state of `runsc`, below the bundle, so that it is removed with it.
 const STATE: &str = "state";
 
-/// What of gVisor's own services the command is given: nothing of this machine's network, no
-/// sockets of this machine.
+/// Keeps gVisor from giving the command this machine's network or Unix sockets.
 const CONFINED: [&str; 3] = ["--network=none", "--host-uds=none", "--ignore-cgroups"];
 
-/// A bundle: what `runsc` is told, and what its root directory must hold.
+/// The configuration for `runsc`, and what its root directory must hold.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Bundle {
     config: String,
@@ -66,8 +66,8 @@ pub(super) enum Runner {
 }
 
 impl Runner {
-    /// Whoever runs this process. The machine's root runs commands as itself, as it does in every
-    /// other tier.
+    /// The user this process runs as. The machine's root runs commands as itself, as in every other
+    /// tier.
     fn this_process() -> Self {
         let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
         if user.is_root() {
@@ -82,7 +82,7 @@ impl Runner {
 }
 
 /// Writes the bundle of a plan to a directory that is empty and private, and returns the plan that
-/// runs it: `runsc` below an init, unconfined itself.
+/// runs it: `runsc` below an init, without confinement around it.
 pub(crate) fn wrap(
     plan: &SandboxPlan,
     runsc: &Path,
@@ -114,7 +114,7 @@ pub(crate) fn wrap(
 }
 
 impl Bundle {
-    /// What a plan becomes.
+    /// The bundle for a plan.
     pub(super) fn new(plan: &SandboxPlan, runner: Runner) -> Result<Self, OpsError> {
         let namespaces = plan
             .namespaces
@@ -153,7 +153,7 @@ impl Bundle {
         Ok(bundle)
     }
 
-    /// Writes it to a directory that is empty and private.
+    /// Writes the bundle to a directory that is empty and private.
     pub(super) fn write(&self, directory: &Path) -> io::Result<()> {
         let make = |path: &Path| {
             let mut builder = fs::DirBuilder::new();
@@ -178,7 +178,7 @@ impl Bundle {
         fs::write(directory.join("config.json"), &self.config)
     }
 
-    /// One mount for `runsc`; `None` for what it makes itself, what it does not need, and what is
+    /// One mount for `runsc`; `None` for what it mounts itself, what it does not need, and what is
     /// put into the root directory instead.
     fn mount(&mut self, mount: &Mount) -> Option<OciMount> {
         let bind = |source: &PathBuf, at: &PathBuf, access| OciMount {
@@ -188,7 +188,7 @@ impl Bundle {
             options: vec!["rbind".to_owned(), String::from(access)],
         };
         match mount {
-            // The command is started by gVisor itself.
+            // gVisor starts the command itself.
             Mount::ReadOnly { at, .. } if at == Path::new(INIT) => None,
             Mount::ReadOnly { source, at } => Some(bind(source, at, "ro")),
             Mount::Writable { source, at } => Some(bind(source, at, "rw")),
@@ -197,7 +197,7 @@ impl Bundle {
                 None
             }
             Mount::Memory { at, bytes, mode } => {
-                // It has a `/dev` of its own, which is there only once it runs.
+                // It has its own `/dev`, which exists only once it runs.
                 if !at.starts_with("/dev") {
                     self.directories.push(at.clone());
                 }
@@ -218,13 +218,13 @@ impl Bundle {
                 source: "proc".into(),
                 options: Vec::new(),
             }),
-            // It has devices of its own, and its root is read-only.
+            // It has its own devices, and its root is read-only.
             Mount::Devices { .. } | Mount::Seal { .. } => None,
         }
     }
 }
 
-/// The command line that runs a bundle, the program first.
+/// The command line that runs a bundle, starting with the program.
 pub(super) fn arguments(runsc: &Path, bundle: &Path, id: &str, runner: Runner) -> Vec<String> {
     let mut arguments = vec![
         runsc.display().to_string(),
@@ -252,7 +252,7 @@ fn process(plan: &SandboxPlan, runner: Runner) -> Result<Process, OpsError> {
     };
     let (uid, gid) = match runner {
         Runner::Root { user, group } => (user, group),
-        // The only account there is: this user's own, which owns what they own.
+        // The only account inside: this user, with what they own outside.
         Runner::User => (0, 0),
     };
     let mut args = plan.arguments.clone();
@@ -301,7 +301,7 @@ fn cannot(what: &str) -> OpsError {
     )
 }
 
-/// A path of the sandbox below the bundle's root. `..` cannot come from a plan, and would not lead
+/// A path of the sandbox below the bundle's root. A plan cannot contain `..`, and it would not lead
 /// out either.
 fn below(root: &Path, path: &Path) -> PathBuf {
     let parts = path.components().filter_map(|part| match part {
@@ -343,7 +343,7 @@ struct User {
     gid: u32,
 }
 
-/// None of any sort.
+/// All sets empty.
 #[derive(Serialize, Default)]
 struct Capabilities {
     bounding: [&'static str; 0],
@@ -487,7 +487,7 @@ mod tests {
         assert!(!Path::new("/usr/x").exists() && !Path::new("/etc/x").exists());
         let made = fs::metadata(root.path().join("out")).expect("made");
         assert_eq!(made.uid(), rustix::process::geteuid().as_raw());
-        // The control: outside, the canary is there to be read.
+        // The control: outside, the canary can be read.
         assert_eq!(
             fs::read(secret.path().join("canary")).expect("read"),
             b"hunter2"

@@ -1,6 +1,6 @@
-//! The program that sets up sandboxes from inside, and how it is asked to.
+//! The program that sets up sandboxes from inside, and how it is invoked.
 //!
-//! `helper_modes.rs` is what it does then. Nothing of it may be reached by a person's command line by
+//! `helper_modes.rs` has what it does then. A person must not reach it from a command line by
 //! accident, hence the odd first argument.
 
 use std::{
@@ -11,17 +11,17 @@ use std::{
 /// The program that runs helper modes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Helper {
-    /// This very program; it must call `helper::run_if_asked` in `main`.
+    /// This program; it must call `helper::run_if_asked` in `main`.
     #[default]
     CurrentExecutable,
-    /// Another program that does.
+    /// Another program that calls it.
     Path(PathBuf),
 }
 
 /// The first argument that asks for a helper mode.
 pub const FLAG: &str = "__haft-helper";
 
-/// Whether this process would have answered as a helper.
+/// Whether this process itself answers as a helper.
 static ANSWERS: AtomicBool = AtomicBool::new(false);
 
 /// Notes that this process answers as a helper.
@@ -30,7 +30,7 @@ pub(crate) fn note_that_it_answers() {
 }
 
 impl Helper {
-    /// Where the program is, if it answers.
+    /// The path of the program, if it answers.
     pub fn locate(&self) -> Option<PathBuf> {
         match self {
             Self::Path(path) => Some(path.clone()),

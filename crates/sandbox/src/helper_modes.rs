@@ -1,7 +1,7 @@
-//! The helper modes of a program: a second, hidden face that sets up sandboxes from inside.
+//! The helper modes of a program: hidden modes that set up sandboxes from inside.
 //!
-//! A program that embeds Haft calls `haft::helper::run_if_asked` first thing in `main`, before it
-//! starts threads or reads its arguments; or it ships the `haft-helper` program and names it.
+//! A program that embeds Haft calls `haft::helper::run_if_asked` first in `main`, before it starts
+//! threads or reads its arguments; or it ships the `haft-helper` program and names it.
 
 use std::process::ExitCode;
 
@@ -11,10 +11,10 @@ use crate::{
     process::warden,
 };
 
-/// Runs a helper mode if the arguments ask for one, and returns how it ended. `None` means the
-/// program goes on as usual. Call it first in `main`.
+/// Runs a helper mode if the arguments ask for one, and returns its exit code. `None` means the
+/// program continues as usual. Call it first in `main`.
 ///
-/// `other_mode` runs the modes that are not of this crate, and says `None` to those it does not know.
+/// `other_mode` runs modes from outside this crate and returns `None` for those it does not know.
 pub fn run_if_asked(other_mode: impl FnOnce(&str) -> Option<ExitCode>) -> Option<ExitCode> {
     helper::note_that_it_answers();
     let mut arguments = std::env::args_os().skip(1);
@@ -30,13 +30,13 @@ pub fn run_if_asked(other_mode: impl FnOnce(&str) -> Option<ExitCode>) -> Option
         Some(warden::MODE) => warden::run(&rest),
         Some("probe") => probe(&rest),
         Some("bridge") => haft_egress::bridge::run(&rest),
-        // Says nothing: whoever started a helper reads its report, and a person never does.
+        // Prints nothing: whoever started a helper reads its report, and a person never does.
         Some(other) => other_mode(other).unwrap_or(ExitCode::from(2)),
         None => ExitCode::from(2),
     })
 }
 
-/// Makes one attempt to get out of a sandbox; `haft doctor` and the attack corpus ask for it.
+/// Tries one way out of a sandbox; `haft doctor` and the attack corpus use it.
 fn probe(arguments: &[String]) -> ExitCode {
     let (name, rest) = match arguments.split_first() {
         Some((name, rest)) => (name.as_str(), rest),

@@ -1,9 +1,8 @@
 //! The workspace root as an open directory, and the only way to get from a path to a file.
 //!
-//! Every path is resolved by the kernel (`openat2`) beneath the held descriptor. There is no check
-//! of strings anywhere: a path that was safe a moment ago and is a symlink now fails in the very
-//! call that opens it. Must not follow a symlink; the
-//! files of a back end walk those by hand.
+//! The kernel (`openat2`) resolves every path beneath the held descriptor. No strings are checked
+//! anywhere: a path that was safe a moment ago and is a symlink now fails in the very call that
+//! opens it. Must not follow a symlink; the files of a back end walk those by hand.
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -34,11 +33,11 @@ pub enum Lookup {
     /// Only what is cached: fails with `EAGAIN` instead of waiting, so it may run on an async
     /// thread.
     Cached,
-    /// Whatever it takes; for the blocking pool.
+    /// May wait; for the blocking pool.
     Full,
 }
 
-/// Which file something is, whatever its name leads to now.
+/// Identifies a file, whatever its name leads to now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FileId {
     /// The device.
@@ -47,7 +46,7 @@ pub struct FileId {
     pub inode: u64,
 }
 
-/// A held workspace root.
+/// A workspace root, held open.
 #[derive(Debug)]
 pub struct Jail {
     root: OwnedFd,
@@ -59,7 +58,7 @@ pub struct Jail {
 }
 
 impl Jail {
-    /// Opens and holds a root directory. Symlinks in the operator's own path are followed once,
+    /// Opens and holds a root directory. Symlinks in the path the operator gave are followed once,
     /// here.
     pub fn open(root: &Path, mounts: Mounts) -> std::io::Result<Self> {
         let real = std::fs::canonicalize(root)?;
@@ -85,7 +84,7 @@ impl Jail {
         })
     }
 
-    /// The root's path, for showing.
+    /// The root's path, for display.
     pub fn shown(&self) -> &str {
         &self.shown
     }
@@ -103,8 +102,8 @@ impl Jail {
         }
     }
 
-    /// Fails if the root's path no longer names the directory that is held. Operations already
-    /// under way keep working on the held one; new calls are refused.
+    /// Fails if the root's path no longer names the held directory. Running operations keep working
+    /// on the held one; new calls are refused.
     ///
     /// Does not wait for a disk: the held descriptor pins every directory on the way in the cache.
     pub fn check_root(&self) -> Result<(), OpsError> {
@@ -119,7 +118,7 @@ impl Jail {
     }
 
     /// Opens a path without following any symlink. With `O_PATH | O_NOFOLLOW` a final symlink is
-    /// itself opened.
+    /// opened itself.
     pub fn open_at(
         &self,
         path: &WorkPath,
@@ -129,7 +128,7 @@ impl Jail {
         self.open_bytes(path.as_str().as_bytes(), flags, lookup)
     }
 
-    /// Like [`Jail::open_at`], for a relative path met on a walk, whose names may not be UTF-8.
+    /// Like [`Jail::open_at`], for a relative path found on a walk, whose names may not be UTF-8.
     pub fn open_bytes(&self, path: &[u8], flags: OFlags, lookup: Lookup) -> Result<OwnedFd, Errno> {
         let mut resolve = self.resolve_flags();
         match lookup {
@@ -211,7 +210,7 @@ impl Jail {
             let next = match self.open_beneath(here.as_fd(), component, flags) {
                 Err(Errno::NOENT) => {
                     match mkdirat(&here, component, Mode::from_raw_mode(0o777)) {
-                        // Somebody else may make the same directory at the same moment.
+                        // Somebody else may make the same directory at the same time.
                         Ok(()) | Err(Errno::EXIST) => {}
                         Err(errno) => return Err(fail(errno)),
                     }
@@ -228,8 +227,8 @@ impl Jail {
         Ok((here, made))
     }
 
-    /// Refuses a file that is also linked from elsewhere and belongs to somebody else: its other
-    /// name may lie outside the workspace, placed there before the workspace was opened.
+    /// Refuses a file that has another hard link and belongs to somebody else: its other name may
+    /// lie outside the workspace, linked before the workspace was opened.
     pub fn check_links(&self, stat: &Stat, path: &WorkPath) -> Result<(), OpsError> {
         if self.links_elsewhere(stat) {
             return Err(OpsError::new(
@@ -246,7 +245,7 @@ impl Jail {
         stat.st_nlink > 1 && stat.st_uid != self.user
     }
 
-    /// The same jail as somebody else would hold it.
+    /// The same jail, as another user would hold it.
     #[doc(hidden)]
     #[must_use]
     pub fn of_another_user(mut self) -> Self {
@@ -276,7 +275,7 @@ pub struct Parent<'p> {
 }
 
 impl Parent<'_> {
-    /// What the name stands for now, without following it; `None` when nothing.
+    /// What the name refers to now, without following it; `None` if nothing.
     pub fn stat(&self) -> Result<Option<Stat>, Errno> {
         match statat(&self.directory, self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
@@ -294,7 +293,7 @@ impl Parent<'_> {
     }
 }
 
-/// Syncs a directory held with `O_PATH`, which cannot be synced itself.
+/// Syncs a directory held with `O_PATH`, a kind of descriptor that cannot be synced itself.
 pub fn sync_directory(directory: BorrowedFd<'_>) -> Result<(), Errno> {
     let readable = rustix::fs::openat(
         directory,
@@ -309,7 +308,7 @@ pub fn sync_directory(directory: BorrowedFd<'_>) -> Result<(), Errno> {
     }
 }
 
-/// A path's directory and last component. The root has neither and can only be looked at.
+/// A path's directory and last component. The root has neither; it can only be inspected.
 fn split(path: &WorkPath) -> Result<(WorkPath, &str), OpsError> {
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => Ok((parent, name)),

@@ -1,5 +1,5 @@
-//! Which files a command may touch, by Landlock: a second opinion beside the mounts, and the only
-//! one in tier T1. The rules are pure data; `apply` puts the calling process under them.
+//! Which files a command may touch, by Landlock: a second check in addition to the mounts, and the
+//! only one in tier T1. The rules are pure data; `apply` puts the calling process under them.
 //!
 //! Landlock is required, never best effort: a right that this kernel does not know fails the start.
 #![expect(
@@ -24,21 +24,21 @@ use crate::{
     request::Workspace,
 };
 
-/// The oldest Landlock that can hold tier T1: it keeps signals and abstract sockets inside.
+/// The oldest Landlock that supports tier T1: it keeps signals and abstract sockets inside.
 pub const ABI_FOR_T1: i32 = 6;
 
-/// The oldest Landlock that can hold tier T2: it allows renames between directories.
+/// The oldest Landlock that supports tier T2: it allows renames between directories.
 pub const ABI_FOR_T2: i32 = 2;
 
 /// What Landlock allows a command. Everything else is denied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LandlockRules {
-    /// What may be done beneath which place. A place that is absent when the command starts is
+    /// What may be done beneath which place. A place that does not exist when the command starts is
     /// left out.
     pub places: Vec<LandlockRule>,
-    /// TCP, which a command in a network namespace of its own may use.
+    /// TCP, which a command in its own network namespace may use.
     pub tcp: Tcp,
-    /// The Landlock version that must be there.
+    /// The Landlock version required.
     pub abi: i32,
 }
 
@@ -46,13 +46,13 @@ pub struct LandlockRules {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tcp {
-    /// Nothing.
+    /// No restriction.
     Free,
     /// Neither listening nor connecting.
     Denied,
 }
 
-/// What may be done beneath a place.
+/// A place, and what may be done beneath it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LandlockRule {
     /// The place.
@@ -83,7 +83,7 @@ impl LandlockRules {
     }
 }
 
-/// Files of `/proc` that say nothing about anybody's processes.
+/// Files of `/proc` that reveal nothing about anybody's processes.
 const MACHINE_FACTS: [&str; 11] = [
     "/proc/cpuinfo",
     "/proc/filesystems",
@@ -108,7 +108,7 @@ const DEVICES: [&str; 6] = [
     "/dev/tty",
 ];
 
-/// The rules of tier T2: the mounts decide what is there, and only some of it may be changed.
+/// The rules of tier T2: the mounts decide what is visible, and only some of it may be changed.
 pub(super) fn behind_mounts(view: &HostView, workspace: &Workspace) -> LandlockRules {
     let mut places = vec![
         rule("/", PathRights::Read),
@@ -131,7 +131,7 @@ pub(super) fn behind_mounts(view: &HostView, workspace: &Workspace) -> LandlockR
     }
 }
 
-/// The rules of tier T1: nothing hides the machine, so every place is named.
+/// The rules of tier T1: nothing hides the machine, so every place is listed.
 pub(super) fn alone(view: &HostView, workspace: &Workspace, private: &PathBuf) -> LandlockRules {
     let mut places: Vec<LandlockRule> = Vec::new();
     let readable = view
@@ -159,9 +159,9 @@ pub(super) fn alone(view: &HostView, workspace: &Workspace, private: &PathBuf) -
     }
 }
 
-/// The Landlock version of this kernel; `None` when it has none or it is switched off.
+/// The Landlock version of this kernel; `None` if it has none or it is switched off.
 pub fn kernel_abi() -> Option<i32> {
-    /// `LANDLOCK_CREATE_RULESET_VERSION`: makes nothing, tells the version.
+    /// `LANDLOCK_CREATE_RULESET_VERSION`: makes nothing, returns the version.
     const VERSION: libc::c_uint = 1;
     // SAFETY: with this flag the call takes no pointer and touches no memory.
     let version = unsafe {
@@ -175,7 +175,7 @@ pub fn kernel_abi() -> Option<i32> {
     i32::try_from(version).ok().filter(|version| *version > 0)
 }
 
-/// Puts this process, and everything it starts, under the rules for ever.
+/// Puts this process, and everything it starts, under the rules permanently.
 pub(super) fn apply(rules: &LandlockRules) -> Result<(), LandlockError> {
     let kernel = kernel_abi().unwrap_or(0);
     if kernel < rules.abi {
@@ -199,7 +199,7 @@ pub(super) fn apply(rules: &LandlockRules) -> Result<(), LandlockError> {
     }
     let mut created = ruleset.create()?;
     for rule in &rules.places {
-        // A place may be absent: a toolchain that was removed, a device this machine has not.
+        // A place may be missing: a removed toolchain, a device this machine does not have.
         let Ok(place) = PathFd::new(&rule.place) else {
             continue;
         };
@@ -219,7 +219,7 @@ pub(super) fn apply(rules: &LandlockRules) -> Result<(), LandlockError> {
     }
 }
 
-/// The newest version whose rights are known here.
+/// The newest version whose rights this code knows.
 const NEWEST_ABI: i32 = 7;
 
 /// Landlock could not be applied.

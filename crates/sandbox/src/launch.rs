@@ -1,8 +1,8 @@
 //! Carries out a plan: starts bubblewrap or the init itself, and waits until the command runs or
 //! cannot.
 //!
-//! Blocks; runs on the blocking pool, and starts the child on the thread that stays (`spawner.rs`).
-//! Whatever fails here fails the call: there is no way round a layer.
+//! Blocks; runs on the blocking pool, and starts the child on the permanent thread (`spawner.rs`).
+//! Whatever fails here fails the call: no layer can be bypassed.
 
 use std::{
     ffi::CString,
@@ -39,13 +39,13 @@ use crate::{
 /// How long a sandbox may take to be set up.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// How long bubblewrap is waited for to say why it failed.
+/// How long to wait for bubblewrap to say why it failed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// The most bytes of that.
+/// The most bytes read of that message.
 const MAX_WORDS: usize = 1024;
 
-/// What bubblewrap says where the kernel, AppArmor or a container keeps namespaces from it.
+/// Parts of bubblewrap's message if the kernel, AppArmor or a container denies it namespaces.
 const WITHOUT_NAMESPACES: [&str; 4] = [
     "new namespace",
     "uid map",
@@ -53,35 +53,35 @@ const WITHOUT_NAMESPACES: [&str; 4] = [
     "max_user_namespaces",
 ];
 
-/// What a command is started with beside its plan.
+/// What a command is started with in addition to its plan.
 pub(crate) struct LaunchParts<'a> {
     /// Bubblewrap.
     pub(crate) bubblewrap: Option<PathBuf>,
-    /// The helper, on this machine.
+    /// The helper's path on this machine.
     pub(crate) helper: PathBuf,
-    /// The command's own descriptors, which it gets numbered from 0.
+    /// The command's own descriptors, which get the numbers from 0 up.
     pub(crate) streams: Vec<BorrowedFd<'a>>,
-    /// Control groups it joins.
+    /// The entrances of the control groups it joins.
     pub(crate) groups: Vec<BorrowedFd<'a>>,
-    /// What keeps its limits.
+    /// What enforces its limits.
     pub(crate) keepers: LimitKeepers,
 }
 
 /// A command that runs in a sandbox.
 pub(crate) struct ConfinedCommand {
-    /// What was started: bubblewrap, or the init itself. Ours to reap.
+    /// The process that was started: bubblewrap, or the init itself. Ours to reap.
     pub(crate) outer: StartedChild,
     /// The init.
     pub(crate) init: OwnedFd,
-    /// The command itself, unless it has ended already.
+    /// The command itself, unless it has already ended.
     pub(crate) command: Option<OwnedFd>,
     /// The socket to the init; closing it ends everything.
     pub(crate) channel: OwnedFd,
-    /// What was refused before we looked.
+    /// Refusals reported before the command ran.
     pub(crate) refusals: Vec<Refusal>,
 }
 
-/// Starts a command as planned. Returns when it runs.
+/// Starts a command as planned. Returns once it runs.
 pub(crate) fn launch(
     plan: &SandboxPlan,
     parts: &LaunchParts<'_>,
@@ -193,7 +193,7 @@ fn start(
     spawn::launch(&Launch {
         program: &program,
         arguments,
-        // Not one variable of ours: what bubblewrap starts with can be read from inside.
+        // None of our variables: bubblewrap's environment can be read from inside.
         environment: &[],
         directory: root.as_fd(),
         descriptors: &descriptors,
@@ -201,12 +201,12 @@ fn start(
     })
 }
 
-/// Descriptors to hand over; their place is their number there.
+/// Descriptors for the child; each one's index is its number there.
 struct HandedDescriptors(Vec<OwnedFd>);
 
 impl HandedDescriptors {
-    /// Standard streams first. They are not the command's: bubblewrap holds them to its end, and
-    /// whoever reads what the command writes would wait for that.
+    /// Standard streams first. They are not the command's: bubblewrap holds them until it ends, and
+    /// whoever reads the command's output would wait for that.
     fn new(errors: OwnedFd) -> Result<Self, Errno> {
         let nothing = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
         let again = rustix::io::fcntl_dupfd_cloexec(&nothing, 0)?;
@@ -219,7 +219,7 @@ impl HandedDescriptors {
         Ok(number)
     }
 
-    /// The made-up files among the mounts, as memory to read them from.
+    /// Adds the plan's generated files, as memory to read them from.
     fn add_files(&mut self, mounts: &[Mount]) -> Result<Vec<i32>, Errno> {
         let mut numbers = Vec::new();
         for mount in mounts {
@@ -238,13 +238,13 @@ struct Setup {
     tier: Tier,
     outer: StartedChild,
     channel: OwnedFd,
-    /// What bubblewrap complains of.
+    /// Bubblewrap's error output.
     errors: OwnedFd,
     refusals: Vec<Refusal>,
 }
 
 impl Setup {
-    /// Waits until the command runs; returns its init and itself.
+    /// Waits until the command runs; returns its init and the command.
     fn wait_until_it_runs(&mut self) -> Result<(OwnedFd, Option<OwnedFd>), OpsError> {
         let deadline = Instant::now() + START_LIMIT;
         let mut init = None;
@@ -295,13 +295,13 @@ impl Setup {
         }
     }
 
-    /// Why the init never spoke: bubblewrap failed, and has said why.
+    /// Why the init never reported: bubblewrap failed, and has said why.
     fn ended_early(&self) -> OpsError {
         let _ = readable(self.outer.pidfd.as_fd(), Instant::now() + LAST_WORDS);
         let mut words = [0_u8; MAX_WORDS];
         let got = rustix::io::read(&self.errors, &mut words).unwrap_or(0);
         let words = String::from_utf8_lossy(words.get(..got).unwrap_or_default());
-        // They name places of the machine, which are for the operator and not for a model.
+        // They contain paths of the machine, which are for the operator and not for a model.
         tracing::warn!(tier = %self.tier, words = %words.escape_debug(), "a sandbox was not set up");
         if WITHOUT_NAMESPACES.iter().any(|said| words.contains(said)) {
             let missing = MissingFacility::UserNamespaces;
@@ -352,9 +352,10 @@ impl Setup {
         unavailable(self.tier, why)
     }
 
-    /// Ends and reaps what was started.
+    /// Kills and reaps what was started.
     fn abandon(self) {
-        // Without namespaces the init must live to end what it started, and does so now.
+        // Without namespaces the init must live to end what it started; closing this makes it do
+        // so.
         drop(self.channel);
         match self.tier {
             Tier::T1 | Tier::T3 => {
@@ -367,7 +368,7 @@ impl Setup {
     }
 }
 
-/// Whether a descriptor becomes readable in time.
+/// Whether a descriptor becomes readable before the deadline.
 fn readable(descriptor: BorrowedFd<'_>, deadline: Instant) -> Result<bool, Errno> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -1,10 +1,11 @@
 //! What confines a process and starts it: what a command may see, touch, call and use.
 //!
 //! A [`SandboxPlan`] is worked out first, purely, from the tier, the workspace and the operator's
-//! [`Profile`] (`plan.rs`); one file per mechanism says what it allows (`mounts.rs`, `landlock.rs`,
-//! `seccomp.rs`, `limits.rs`, `cgroup/`). Only then is anything started (`launch.rs`), and what confines a
-//! command from inside is set up by a helper process (`init.rs`), never between fork and exec of
-//! this one. Nothing here lowers a tier: what cannot be set up is an error.
+//! [`Profile`] (`plan.rs`). One file per mechanism defines what it allows (`mounts.rs`,
+//! `landlock.rs`, `seccomp.rs`, `limits.rs`, `cgroup/`). Only then is anything started
+//! (`launch.rs`). What confines a command from inside is set up by a helper process (`init/`),
+//! never between fork and exec of this one. Nothing here lowers a tier: what cannot be set up is an
+//! error.
 //!
 //! `process/` starts children, confined or on the host; `jail.rs` holds the directory they and the
 //! files of a back end work in. Must not decide what is allowed: that is policy's job.

@@ -1,5 +1,5 @@
 //! How much a confined command and everything it starts may use. Pure numbers, and the one place
-//! that turns them into what the kernel is told per process; `cgroup/` does so for a whole tree.
+//! that turns them into the kernel's limits per process; `cgroup/` does so for a whole tree.
 //!
 //! Must not guess: which limit was exceeded comes from counters and signals of the kernel
 //! (`cgroup/`, `observe.rs`, [`exceeded_by`]), never from what a program printed.
@@ -21,8 +21,8 @@ pub const DEFAULT_MEMORY: u64 = 4 * GIB;
 /// Processor time.
 pub const DEFAULT_CPU_TIME: Duration = Duration::from_hours(1);
 
-/// Share of the processors when they are contended; everything else has 100. Half, so that Haft
-/// itself and what people run stay ahead of what models start.
+/// Share of the processors under contention; everything else has 100. Half, so that Haft itself and
+/// what people run take precedence over what models start.
 pub const DEFAULT_CPU_WEIGHT: u32 = 50;
 
 /// The size of one file in bytes.
@@ -31,18 +31,18 @@ pub const DEFAULT_FILE_SIZE: u64 = 8 * GIB;
 /// Open files of one process.
 pub const DEFAULT_OPEN_FILES: u32 = 16384;
 
-/// Bytes in the private temporary directory. They are memory, and count there too.
+/// Bytes in the private temporary directory. They are in memory and count as memory too.
 pub const DEFAULT_TEMPORARY: u64 = GIB;
 
-/// Between the signal that a process has used its processor time, which it may ignore, and the one
-/// The kernel counts bubblewrap and the init among the processes of the user, a cgroup does not.
-/// With this much room for them, it is the cgroup that refuses a process, and it tells so.
+/// The kernel counts bubblewrap and the init among the processes of the user; a cgroup does not.
+/// With this much room for them, it is the cgroup that refuses a process, and it reports that.
 const PROCESSES_OF_OURS: u64 = 16;
 
-/// it may not.
+/// Time between the signal that a process has used up its processor time, which it may ignore, and
+/// the one it cannot ignore.
 const CPU_GRACE: Duration = Duration::from_secs(5);
 
-/// Shells report that a command was ended by a signal as this plus the signal's number.
+/// Shells report a command killed by a signal with this plus the signal's number.
 const SHELL_SIGNAL_BASE: i32 = 128;
 
 const GIB: u64 = 1024 * 1024 * 1024;
@@ -50,15 +50,16 @@ const GIB: u64 = 1024 * 1024 * 1024;
 /// What a confined command and everything it starts may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Processes and threads, all together.
+    /// Processes and threads in total.
     pub processes: u32,
-    /// Bytes of memory, all together where a cgroup is to be had, else of each process.
+    /// Bytes of memory, in total if a cgroup is available, otherwise of each process.
     pub memory_bytes: u64,
-    /// Processor time of each process; of all together it is told as exceeded.
+    /// Processor time of each process; if all together use more, that is reported as exceeded.
     pub cpu_time: Duration,
-    /// Share of contended processors, where 100 is what everything else has (1 to 10,000).
+    /// Share of contended processors; everything else has 100 (1 to 10,000).
     pub cpu_weight: u32,
-    /// The most processor time per time, in hundredths of one processor; `None` is all there is.
+    /// The most processor time per unit of time, in hundredths of one processor; `None` is
+    /// unlimited.
     pub cpu_percent: Option<u32>,
     /// Bytes of one file.
     pub file_bytes: u64,
@@ -83,47 +84,47 @@ impl Default for Limits {
     }
 }
 
-/// What keeps something within its limit.
+/// What enforces a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitKeeper {
     /// A cgroup, for the whole tree, which also counts what it refuses.
     Cgroup,
-    /// Only the limit of each process, which tells nobody.
+    /// Only the limit of each process, which reports nothing.
     Process,
 }
 
-/// What keeps the limits that a cgroup can keep better than the limit of each process.
+/// What enforces the limits that a cgroup enforces better than the limit of each process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitKeepers {
-    /// Of memory. The limit of each process counts what it may write to, so programs that reserve
+    /// For memory. The limit of each process counts what it may write to, so programs that reserve
     /// much more than they use (sanitizers) fail under it.
     pub memory: LimitKeeper,
-    /// Of the number of processes.
+    /// For the number of processes.
     pub processes: LimitKeeper,
 }
 
 impl LimitKeepers {
-    /// No cgroup keeps anything.
+    /// No cgroup is used.
     pub const PROCESS: Self = Self {
         memory: LimitKeeper::Process,
         processes: LimitKeeper::Process,
     };
 
-    /// A cgroup keeps all it can.
+    /// A cgroup enforces all it can.
     pub const CGROUP: Self = Self {
         memory: LimitKeeper::Cgroup,
         processes: LimitKeeper::Cgroup,
     };
 }
 
-/// One limit the kernel keeps for each process.
+/// One limit the kernel enforces for each process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessLimit {
     /// What is limited.
     pub resource: ProcessResource,
     /// Where the kernel warns or refuses.
     pub soft: u64,
-    /// Where it ends the process; also what the process cannot raise the other one beyond.
+    /// Where it kills the process; also the highest value the process may raise the soft limit to.
     pub hard: u64,
 }
 
@@ -155,7 +156,7 @@ impl ProcessResource {
         Self::Core,
     ];
 
-    /// The word used in a sandbox description.
+    /// The word for it in a sandbox description.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Processes => "processes",
@@ -193,7 +194,7 @@ impl Limits {
         let memory = DEFAULT_MEMORY.min(memory / 2);
         Self {
             memory_bytes: memory,
-            // Temporary files are memory; a quarter leaves the command room to use them.
+            // Temporary files are in memory; a quarter leaves the command room to use them.
             tmp_bytes: DEFAULT_TEMPORARY.min(memory / 4),
             ..Self::default()
         }
@@ -212,11 +213,11 @@ impl Limits {
         })
     }
 
-    /// What the kernel is told for each process.
+    /// The kernel's limits for each process.
     #[must_use]
     pub fn per_process(&self, keepers: LimitKeepers) -> Vec<ProcessLimit> {
         // The kernel counts this one roughly, by clock ticks. With some room above the limit, the
-        // exact count has reached it as well when this one ends a process, and tells so.
+        // exact count has also reached it when the kernel kills a process, and that is reported.
         let cpu = self.cpu_time.max(Duration::from_secs(1));
         let cpu = (cpu + (cpu / 20).max(Duration::from_secs(1))).as_secs();
         let processes = u64::from(self.processes);
@@ -252,7 +253,7 @@ fn exactly(resource: ProcessResource, value: u64) -> ProcessLimit {
 }
 
 /// Sets limits of this process, for itself and everything it starts from now on. A limit that is
-/// already lower stays.
+/// already lower is kept.
 pub fn apply(limits: &[ProcessLimit]) -> Result<(), Errno> {
     for limit in limits {
         let resource = limit.resource.of_kernel();
@@ -268,8 +269,8 @@ pub fn apply(limits: &[ProcessLimit]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The limit whose signal ended a command, if one did. A shell passes on the signal that ended the
-/// last command it ran as an exit code, so that counts as well.
+/// The limit whose signal ended a command, if one did. A shell reports the signal that killed its
+/// last command as an exit code, so that counts as well.
 pub fn exceeded_by(status: ExitStatus) -> Option<Limit> {
     let signal = match status {
         ExitStatus::Signal(signal) => signal,

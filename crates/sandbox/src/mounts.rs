@@ -1,8 +1,8 @@
-//! The file system a command sees, as an ordered list. Pure; `bubblewrap.rs` makes it so.
+//! The file system a command sees, as an ordered list. Pure; `bubblewrap.rs` mounts it.
 //!
-//! Order matters and is decided here alone: what is mounted later lies on top. So the system comes
-//! first, the operator's own places next, then the workspace, then what is protected in it, and at
-//! the end everything that was only needed to build the rest is sealed.
+//! Order matters and is decided only here: what is mounted later lies on top. So the system comes
+//! first, the operator's own places next, then the workspace, then what is protected in it. At the
+//! end everything that was only needed to build the rest is sealed.
 
 use std::{
     fmt,
@@ -18,14 +18,14 @@ use crate::{
 /// One entry of the file system a command sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mount {
-    /// A place of this machine, read-only.
+    /// A path of this machine, read-only.
     ReadOnly {
         /// Where it is.
         source: PathBuf,
         /// Where it is shown.
         at: PathBuf,
     },
-    /// A place of this machine, writable.
+    /// A path of this machine, writable.
     Writable {
         /// Where it is.
         source: PathBuf,
@@ -34,7 +34,7 @@ pub enum Mount {
     },
     /// A symlink.
     Link {
-        /// What it says.
+        /// Where it points.
         target: PathBuf,
         /// Where it is.
         at: PathBuf,
@@ -55,7 +55,7 @@ pub enum Mount {
         /// What it holds.
         text: String,
     },
-    /// The processes of the sandbox.
+    /// A `/proc` with the processes of the sandbox.
     Processes {
         /// Where they are.
         at: PathBuf,
@@ -78,10 +78,11 @@ pub(super) const INIT: &str = "/run/haft/init";
 /// Where the socket of the proxy is in the sandbox.
 pub const PROXY_SOCKET: &str = "/run/haft/proxy";
 
-/// The size of the empty file system that lies over another one; nothing is ever put there.
+/// The size of an empty file system that covers another one; nothing is ever put there.
 const COVER_BYTES: u64 = 4096;
 
-/// Lists in `/proc` that are of the whole machine, whatever namespaces a process is in. They are empty.
+/// Lists in `/proc` that cover the whole machine, whatever namespaces a process is in. They are
+/// shown empty.
 const LISTS: [&str; 5] = [
     "/proc/keys",
     "/proc/key-users",
@@ -90,11 +91,10 @@ const LISTS: [&str; 5] = [
     "/proc/latency_stats",
 ];
 
-/// The sandbox's own places.
+/// Places that belong to the sandbox itself.
 const RESERVED: [&str; 5] = ["/proc", "/dev", "/sys", "/run/haft", SANDBOX_HOME];
 
-/// The place of the sandbox's own that a path covers or lies in: nothing of the machine is ever
-/// shown there.
+/// The reserved place that a path covers or lies in: nothing of the machine is ever shown there.
 pub fn reserved(path: &Path) -> Option<&'static str> {
     RESERVED
         .into_iter()
@@ -159,7 +159,7 @@ pub(super) fn mounts(
     mounts
 }
 
-/// The accounts a program may ask for: its own, root, and nobody, who owns what is not shown.
+/// The accounts a program may look up: its own, root, and nobody, who owns what is not shown.
 fn accounts(view: &HostView, user: &str) -> [Mount; 3] {
     let (uid, gid) = (view.user, view.group);
     let root = if uid == 0 {
@@ -187,8 +187,7 @@ fn accounts(view: &HostView, user: &str) -> [Mount; 3] {
     ]
 }
 
-/// What lies over something mounted inside the workspace. A device cannot be opened where it is
-/// bound as a file.
+/// Covers something mounted inside the workspace. A device bound as a file cannot be opened.
 fn cover(covered: &CoveredMount) -> Vec<Mount> {
     match covered {
         CoveredMount::Directory(at) => vec![

@@ -1,13 +1,13 @@
 //! Haft's private directories on this machine for what lives only as long as a process: sockets,
-//! bundles, temporary directories of commands. Whatever a crashed Haft left in them is removed by
-//! the next one.
+//! bundles, temporary directories of commands. The next Haft removes whatever a crashed one left in
+//! them.
 //!
-//! Each is in a base that belongs to this user alone. A base is not trusted by its name: in a shared
-//! directory anybody may have made that first, so what is not ours is passed over and another one is
-//! made, under a name that nobody could take before.
+//! Each is in a base that belongs to this user alone. A base is not trusted by its name: in a
+//! shared directory anybody may have made it first. A base that is not ours is skipped and another
+//! one is made, under a name that nobody could have taken before.
 //!
-//! Processes need no sweeping: each dies with the Haft that started it, whose end its init sees.
-//! cgroups have directories of their own (`cgroup/parent.rs`).
+//! Processes need no sweeping: each dies with the Haft that started it, because its init sees Haft
+//! end. cgroups have their own directories (`cgroup/parent.rs`).
 
 use std::{
     fs, io,
@@ -33,21 +33,22 @@ use crate::{
     remove,
 };
 
-/// Entries looked at when a crashed Haft's are removed, at most.
+/// Most entries looked at when removing what a crashed Haft left.
 const MAX_SWEPT: usize = 4096;
 
-/// Tells apart several of one process.
+/// Distinguishes several directories of one process.
 static INSTANCE: AtomicU64 = AtomicU64::new(0);
 
-/// Names tried for a base of our own before giving up.
+/// Names tried for a new base before giving up.
 const ATTEMPTS: usize = 8;
 
-/// What a private directory is for, which says where it is best.
+/// What a private directory is for, which decides where it is best placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DirectoryPurpose {
-    /// Sockets and descriptions of sandboxes: little, and best where nobody else can make anything.
+    /// Sockets and descriptions of sandboxes: small, and best where nobody else can create
+    /// anything.
     Control,
-    /// Files of a command. A user's runtime directory is memory, and too small for these.
+    /// Files of a command. A user's runtime directory is in memory, and too small for these.
     Files,
 }
 
@@ -56,11 +57,11 @@ pub(crate) enum DirectoryPurpose {
 pub(crate) struct BaseDirectories {
     /// The user's runtime directory, if it belongs to them alone.
     runtime: Option<PathBuf>,
-    /// A directory of temporary files, which everybody may share.
+    /// A directory for temporary files, which everybody may share.
     temporary: PathBuf,
 }
 
-/// A private directory of this process, gone when it is dropped.
+/// A private directory of this process, removed on drop.
 #[derive(Debug)]
 pub(crate) struct RuntimeDirectory {
     base: Jail,
@@ -69,7 +70,7 @@ pub(crate) struct RuntimeDirectory {
     next: AtomicU64,
 }
 
-/// A directory of one command, gone with everything in it when it is dropped.
+/// A directory of one command, removed with everything in it on drop.
 #[derive(Debug)]
 pub(crate) struct PrivateDirectory {
     owner: Arc<RuntimeDirectory>,
@@ -92,13 +93,13 @@ pub(crate) enum RuntimeDirectoryError {
     Io {
         /// The directory.
         path: PathBuf,
-        /// What it said.
+        /// Its error.
         source: io::Error,
     },
 }
 
 impl BaseDirectories {
-    /// A runtime directory that is not this user's alone is not used.
+    /// Ignores a runtime directory that does not belong to this user alone.
     pub(crate) fn new(runtime: Option<&Path>, temporary: &Path) -> Self {
         let runtime = runtime.filter(|path| path.is_absolute() && check_private(path).is_ok());
         Self {
@@ -107,7 +108,7 @@ impl BaseDirectories {
         }
     }
 
-    /// Removes what dead processes left in every base there is.
+    /// Removes what dead processes left in every base that exists.
     pub(crate) fn sweep(&self) {
         if let Some(runtime) = &self.runtime {
             sweep_base(&runtime.join(base_name()));
@@ -122,7 +123,7 @@ impl BaseDirectories {
             if entry.file_name().as_bytes().starts_with(made_up.as_bytes()) {
                 let base = entry.path();
                 if sweep_base(&base) {
-                    // Another is made when one is needed; one that is in use is not empty.
+                    // Another is made when needed; one that is in use is not empty.
                     let _ = unlinkat(CWD, &base, AtFlags::REMOVEDIR);
                 }
             }
@@ -149,7 +150,7 @@ impl BaseDirectories {
         }
     }
 
-    /// A directory in a new base, whose name nobody knew before.
+    /// A directory in a new base with an unpredictable name.
     fn made_up(&self) -> Result<Arc<RuntimeDirectory>, RuntimeDirectoryError> {
         let mut last = self.temporary.clone();
         for _ in 0..ATTEMPTS {
@@ -164,7 +165,7 @@ impl BaseDirectories {
                 .temporary
                 .join(format!("{}-{random:032x}", base_name()));
             match make_private(&base) {
-                // Another Haft that sweeps may take it for a dead one's before it has an entry.
+                // Another Haft that sweeps may mistake it for a dead one's before it has an entry.
                 Ok(()) => match RuntimeDirectory::open(&base) {
                     Ok(opened) => return Ok(opened),
                     Err(_) => last = base,
@@ -183,8 +184,8 @@ impl BaseDirectories {
 }
 
 impl RuntimeDirectory {
-    /// Opens a base, made if it is not there, removes what dead processes left in it, and makes
-    /// a directory for this one.
+    /// Opens a base, making it if necessary, removes what dead processes left in it, and makes a
+    /// directory for this one.
     fn open(base: &Path) -> Result<Arc<Self>, RuntimeDirectoryError> {
         let failed = |source: io::Error| RuntimeDirectoryError::Io {
             path: base.to_owned(),
@@ -195,8 +196,8 @@ impl RuntimeDirectory {
             Err(errno) => return Err(failed(errno.into())),
         }
         check_private(base)?;
-        // Nobody else can rename what is in a directory of ours, nor, with the sticky bit that
-        // every shared one has, the directory itself; so its path goes on meaning it.
+        // Nobody else can rename what is in a directory of ours, nor the directory itself, thanks
+        // to the sticky bit that every shared one has; so its path keeps referring to it.
         let jail = Jail::open(base, Mounts::Refuse).map_err(failed)?;
         sweep(&jail, base);
         let owner = Owner::this_process().map_err(failed)?;
@@ -264,14 +265,14 @@ fn base_name() -> String {
     format!("haft-{}", geteuid().as_raw())
 }
 
-/// Makes a directory for this user alone, whatever the umask, which can only have taken bits away.
-/// Nobody else can put something in its place meanwhile: its parent is ours or has the sticky bit.
+/// Makes a directory for this user alone, whatever the umask, which can only have removed bits.
+/// Nobody else can replace it meanwhile: its parent is ours or has the sticky bit.
 fn make_private(path: &Path) -> Result<(), Errno> {
     mkdirat(CWD, path, Mode::RWXU)?;
     chmodat(CWD, path, Mode::RWXU, AtFlags::empty())
 }
 
-/// Removes what dead processes left in a base, if there is one and it is ours; whether it is.
+/// Removes what dead processes left in a base, if it exists and is ours; returns whether it is.
 fn sweep_base(base: &Path) -> bool {
     if check_private(base).is_ok()
         && let Ok(jail) = Jail::open(base, Mounts::Refuse)
@@ -317,7 +318,7 @@ fn sweep(base: &Jail, path: &Path) {
     }
 }
 
-/// Removes a tree, as far as it can be. What is left is tried again by the next Haft.
+/// Removes a tree, as far as possible. The next Haft tries again to remove what is left.
 fn remove(base: &Jail, path: &str) {
     if let Ok(path) = WorkPath::relative(path)
         && let Err(error) = remove::tree(base, &path)
@@ -398,7 +399,7 @@ mod tests {
         metadata.permissions().mode() & 0o7777
     }
 
-    /// Whatever stands under the usual name, a command gets a directory of our own.
+    /// Whatever is at the usual name, a command gets a directory of our own.
     #[test]
     fn un_05_a_name_that_somebody_took_first_is_passed_over() {
         for taken in ["open to others", "a link", "a file"] {
@@ -421,7 +422,7 @@ mod tests {
             let private = opened.make().expect("made");
             assert_eq!(mode(private.path()), 0o700);
 
-            // One that is in use is not swept; the next Haft after it removes the whole of it.
+            // One that is in use is not swept; the next Haft removes all of it.
             bases.sweep();
             assert!(private.path().exists(), "{taken}");
             drop((private, opened));

@@ -1,12 +1,13 @@
-//! Which Haft process something was made by, in a form that fits a file name, and whether that
-//! process still lives. What a crashed Haft left behind is found by it (`orphans.rs`, `cgroup/`).
+//! Identifies the Haft process that made something, in a form that fits a file name, and tells
+//! whether that process still lives. Used to find what a crashed Haft left (`orphans.rs`,
+//! `cgroup/`).
 //!
-//! A process id alone comes round again, so its start time goes with it; and ids mean something
-//! only inside one pid namespace, so that is named too. Nothing of another namespace is judged.
+//! Process ids are reused, so the start time is included; and ids mean something only inside one
+//! pid namespace, so that is included too. Nothing from another namespace is judged.
 
 use std::{fmt, fs, io, process};
 
-/// A process, for as long as the machine is up.
+/// A process, unambiguous until the machine restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Owner {
     namespace: u64,
@@ -14,14 +15,14 @@ pub(crate) struct Owner {
     start: u64,
 }
 
-/// What is known about an owner.
+/// Whether an owner still runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Liveness {
     /// It runs.
     Alive,
     /// It has ended.
     Gone,
-    /// It belongs to another pid namespace, so nobody here can say.
+    /// It belongs to another pid namespace, so it cannot be checked from here.
     Unknown,
 }
 
@@ -36,7 +37,7 @@ impl Owner {
         })
     }
 
-    /// The owner with this name, if it is one.
+    /// Parses a name written by `Display`.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let mut parts = name.split('-').map(number);
         let owner = Self {
@@ -67,7 +68,7 @@ impl fmt::Display for Owner {
     }
 }
 
-/// Digits alone: `+1` is a number for Rust and another name for the same owner here.
+/// Digits only: `+1` parses in Rust and would be a second name for the same owner.
 fn number(text: &str) -> Option<u64> {
     text.bytes()
         .all(|byte| byte.is_ascii_digit())
@@ -83,7 +84,7 @@ fn own_namespace() -> io::Result<u64> {
         .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// When a process started, in ticks since the machine did; `None` when there is no such process.
+/// When a process started, in ticks since boot; `None` if there is no such process.
 fn start_time(pid: u32) -> io::Result<Option<u64>> {
     let stat = match fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat,
@@ -95,8 +96,8 @@ fn start_time(pid: u32) -> io::Result<Option<u64>> {
     Ok(start_in(&stat))
 }
 
-/// The 22nd field. The second one, the program's name, may hold anything, so it is counted from
-/// the last parenthesis.
+/// The 22nd field. The second field, the program's name, may contain anything, so fields are
+/// counted from the last parenthesis.
 fn start_in(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name.split_ascii_whitespace().nth(19)?.parse().ok()

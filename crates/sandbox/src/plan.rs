@@ -1,7 +1,7 @@
 //! What confines one command, worked out before anything is started.
 //!
-//! Pure: the same request always gives the same plan, nothing here looks at a disk or starts
-//! anything. `haft doctor --show-sandbox` prints a plan; `launch.rs` carries it out. Start with
+//! Pure: the same request always gives the same plan; nothing here reads a disk or starts anything.
+//! `haft doctor --show-sandbox` prints a plan; `launch.rs` carries it out. Start with
 //! [`SandboxPlan::new`].
 
 use std::{
@@ -26,26 +26,26 @@ use crate::{
     seccomp::{CreateCalls, SeccompRules, Sockets},
 };
 
-/// What confines one command.
+/// Everything that confines one command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxPlan {
     /// The tier.
     pub tier: Tier,
-    /// Namespaces of its own, and the file system in them; `None` leaves it in the machine's.
+    /// Its own namespaces, and the file system in them; `None` leaves it in the machine's.
     pub namespaces: Option<Namespaces>,
     /// What Landlock allows.
     pub landlock: Option<LandlockRules>,
-    /// What system calls are allowed.
+    /// Which system calls are allowed.
     pub seccomp: Option<SeccompRules>,
-    /// What it may use of the machine; `None` is no limit.
+    /// How much of the machine it may use; `None` is no limit.
     pub limits: Option<Limits>,
     /// How it reaches the network.
     pub egress: Option<Egress>,
-    /// Files that must be what they were when the plan was made, looked at from inside.
+    /// Files that must still be what they were when the plan was made, checked from inside.
     pub identities: Vec<(PathBuf, FileId)>,
     /// What to run.
     pub program: Program,
-    /// Its arguments, the name first.
+    /// Its arguments, starting with its name.
     pub arguments: Vec<String>,
     /// Its environment.
     pub environment: BTreeMap<String, String>,
@@ -57,18 +57,18 @@ pub struct SandboxPlan {
     pub streams: Streams,
 }
 
-/// The namespaces of a command.
+/// A command's own namespaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespaces {
     /// The file system it sees, in the order it is mounted.
     pub mounts: Vec<Mount>,
-    /// The name of the machine it sees.
+    /// The host name it sees.
     pub hostname: &'static str,
 }
 
 impl SandboxPlan {
     /// Works out what confines a command. Fails for a tier that confines nothing, and for a
-    /// workspace that cannot be shown beside the sandbox's own places.
+    /// workspace whose path conflicts with the sandbox's own places.
     pub fn new(request: SandboxRequest<'_>) -> Result<Self, OpsError> {
         let own_namespaces = match request.tier {
             Tier::T2 | Tier::T3 => true,
@@ -139,7 +139,7 @@ impl SandboxPlan {
     }
 }
 
-/// A workspace lies neither above nor in the places a sandbox needs for itself.
+/// Fails if a workspace lies above or in the places a sandbox needs for itself.
 fn check_place(root: &Path) -> Result<(), OpsError> {
     let above = ["/usr", "/etc", "/tmp"]
         .into_iter()
@@ -156,7 +156,7 @@ fn check_place(root: &Path) -> Result<(), OpsError> {
     }
 }
 
-/// The variables that follow from what the sandbox shows.
+/// The environment, with the variables that follow from what the sandbox shows.
 fn environment(request: &SandboxRequest<'_>, apart: bool) -> BTreeMap<String, String> {
     let mut environment = request.environment.clone();
     let (home, temporary) = if apart {

@@ -2,8 +2,8 @@
 
 use haft_contract::{ErrorKind, ops::OpsError};
 
-/// Runs blocking work on tokio's blocking pool. The work goes on to its end if the caller stops
-/// waiting, so it must leave nothing half done.
+/// Runs blocking work on tokio's blocking pool. If the caller stops waiting, the work still runs to
+/// its end, so it must leave nothing half done.
 pub async fn blocking<T, F>(work: F) -> Result<T, OpsError>
 where
     T: Send + 'static,

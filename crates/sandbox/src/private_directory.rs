@@ -1,5 +1,5 @@
-//! A directory of Haft's own that nobody else can look into or change: where things are kept that
-//! a workspace must not reach.
+//! A directory of Haft's that nobody else can read or change: for things that a workspace must not
+//! reach.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -11,11 +11,11 @@ use rustix::{
     io::Errno,
 };
 
-/// Opens such a directory, made if it is not there. A symlink, or a directory that belongs to
-/// somebody else or is open to others, is refused.
+/// Opens such a directory, making it if necessary. Refuses a symlink, and a directory that belongs
+/// to somebody else or is accessible to others.
 pub fn open(parent: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     match mkdirat(&parent, path, Mode::RWXU) {
-        // A umask can have taken bits away that we need ourselves.
+        // A umask may have removed bits that we need ourselves.
         Ok(()) => chmodat(&parent, path, Mode::RWXU, AtFlags::empty())?,
         Err(Errno::EXIST) => {}
         Err(errno) => return Err(errno),

@@ -1,22 +1,23 @@
-//! What a sandboxed command sees beside its workspace, as the operator chose it, and what of that
-//! this machine has.
+//! What a sandboxed command sees in addition to its workspace: the operator's choice, and which
+//! parts of it this machine has.
 //!
-//! [`Profile`] is the choice; [`HostView`] is the look at the machine, taken once per workspace and
-//! plain data from then on, so that the plan stays pure. Neither ever names a place that holds
-//! credentials: toolchains are taken by part, never a whole dot directory that has some.
+//! [`Profile`] is the choice. [`HostView`] is what was found on the machine, looked up once per
+//! workspace and plain data from then on, so that the plan stays pure. Neither ever includes a
+//! place that holds credentials: of a toolchain only parts are shown, never a whole dot directory
+//! that has some.
 
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
-/// What a sandboxed command sees beside its workspace.
+/// What a sandboxed command sees in addition to its workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Profile {
-    /// The home in which toolchains are looked for; they are shown read-only in the sandbox's own
+    /// The home directory to search for toolchains; they are shown read-only in the sandbox's own
     /// home. `None` shows none.
     pub home: Option<PathBuf>,
-    /// Where toolchains are instead, by the variable that says so (`CARGO_HOME`, `RUSTUP_HOME`).
+    /// Toolchain locations set by a variable (`CARGO_HOME`, `RUSTUP_HOME`), by its name.
     pub toolchain_homes: BTreeMap<String, PathBuf>,
     /// More places to show read-only, at their own path.
     pub read_only: Vec<PathBuf>,
@@ -24,10 +25,10 @@ pub struct Profile {
     pub writable: Vec<PathBuf>,
 }
 
-/// The home of every sandboxed command: empty, in memory, gone with the command.
+/// The home of every sandboxed command: empty, in memory, removed with the command.
 pub const SANDBOX_HOME: &str = "/home/haft";
 
-/// What of a profile this machine has.
+/// The parts of a profile that this machine has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostView {
     /// System directories.
@@ -36,7 +37,7 @@ pub struct HostView {
     pub links: Vec<(PathBuf, PathBuf)>,
     /// The entries of `/etc` that are shown.
     pub settings: Vec<PathBuf>,
-    /// Parts of toolchains: where they are, and where below the sandbox's home they are shown.
+    /// Parts of toolchains: their location, and where below the sandbox's home they are shown.
     pub toolchains: Vec<(PathBuf, PathBuf)>,
     /// Directories of toolchain programs below the sandbox's home.
     pub programs: Vec<PathBuf>,
@@ -63,8 +64,8 @@ const SYSTEM: [&str; 9] = [
     "/nix/store",
 ];
 
-/// What programs need of `/etc`: names, certificates, loader and locale settings. Not here:
-/// `machine-id` and keys of the machine, `shadow`, and anything of a service.
+/// What programs need from `/etc`: names, certificates, loader and locale settings. Deliberately
+/// missing: `machine-id` and keys of the machine, `shadow`, and anything that belongs to a service.
 const SETTINGS: [&str; 31] = [
     "alternatives",
     "bash.bashrc",
@@ -101,9 +102,9 @@ const SETTINGS: [&str; 31] = [
 
 /// A toolchain that lives in a home directory.
 struct Toolchain {
-    /// The variable that moves it.
+    /// The variable that relocates it.
     variable: Option<&'static str>,
-    /// Where it is below the home otherwise, and where the sandbox shows it.
+    /// Where it is below the home by default, and where the sandbox shows it.
     place: &'static str,
     /// The parts that are shown; the others hold credentials, or nothing a build reads.
     parts: &'static [&'static str],
@@ -175,14 +176,14 @@ const TOOLCHAINS: [Toolchain; 10] = [
 ];
 
 impl Profile {
-    /// The variables that say where toolchains are, for [`Profile::toolchain_homes`].
+    /// The variables that set toolchain locations, for [`Profile::toolchain_homes`].
     pub fn variables() -> impl Iterator<Item = &'static str> {
         TOOLCHAINS.iter().filter_map(|toolchain| toolchain.variable)
     }
 }
 
 impl HostView {
-    /// Looks what of a profile this machine has.
+    /// Finds which parts of a profile this machine has.
     pub fn look(profile: &Profile) -> Self {
         let mut view = Self {
             read_only: existing(&profile.read_only),
@@ -235,7 +236,7 @@ impl HostView {
     }
 }
 
-/// The directory a pattern with at most one `*` stands for, below a place: the newest version.
+/// The directory that a pattern with at most one `*` matches below a place: the newest version.
 fn newest(place: &Path, pattern: &str) -> Option<PathBuf> {
     let found = match pattern.split_once("/*/") {
         None => PathBuf::from(pattern),
@@ -265,7 +266,7 @@ fn existing(places: &[PathBuf]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether it is there and may be looked at: what cannot be bound would stop every command.
+/// Whether it exists and can be read: something that cannot be bound would stop every command.
 fn can_read(place: &Path) -> bool {
     rustix::fs::access(place, rustix::fs::Access::READ_OK).is_ok()
 }

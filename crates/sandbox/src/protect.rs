@@ -1,8 +1,8 @@
-//! What a workspace has, right now, that a command may not change.
+//! What a workspace currently has that a command may not change.
 //!
-//! Only what exists: mounting over what does not would leave empty files behind. What is created
-//! later is refused by name (`init/names.rs`). Symlinks are left alone: what they lead to is either
-//! in the workspace and has its own name, or is not shown at all.
+//! Only what exists: mounting over something that does not would leave empty files behind. What is
+//! created later is refused by name (`init/names.rs`). Symlinks are left alone: their target is
+//! either in the workspace and has its own name, or is not shown at all.
 
 use std::path::{Path, PathBuf};
 
@@ -17,16 +17,16 @@ use crate::{
     request::{ProtectedPlace, ProtectionHold},
 };
 
-/// The most submodules whose settings are looked at.
+/// The most submodules whose settings are checked.
 const MAX_MODULES: usize = 256;
 
-/// The most places below the root that are held.
+/// The most places below the root that are protected by mounts.
 const MAX_BELOW: usize = 256;
 
-/// How deep submodules are looked for.
+/// How deep to look for submodules.
 const MAX_DEPTH: usize = 4;
 
-/// What in a git directory decides what git runs.
+/// Parts of a git directory that affect what git runs.
 const GIT_DECIDES: [&str; 7] = [
     "branches",
     "commondir",
@@ -37,7 +37,7 @@ const GIT_DECIDES: [&str; 7] = [
     "remotes",
 ];
 
-/// Looks what there is, parents before children.
+/// Finds what exists, parents before children.
 pub(crate) fn look(jail: &Jail) -> Result<Vec<ProtectedPlace>, Errno> {
     let mut places = Vec::new();
     for name in PROTECTED_NAMES {
@@ -51,7 +51,7 @@ pub(crate) fn look(jail: &Jail) -> Result<Vec<ProtectedPlace>, Errno> {
             FileType::Directory | FileType::RegularFile => ProtectionHold::ReadOnly,
             _ => continue,
         };
-        // A parent that could be moved away would take what is held in it along.
+        // Moving the parent away would take the protected place along.
         if let Some(parent) = path.parent().filter(|parent| *parent != Path::new("")) {
             hold_in_place(jail, parent, &mut places)?;
         }
@@ -67,9 +67,9 @@ pub(crate) fn look(jail: &Jail) -> Result<Vec<ProtectedPlace>, Errno> {
     Ok(places)
 }
 
-/// Holds what is protected below the root, as far as `found` names it. The directories it is in are
-/// not held, because nothing could be renamed across their edge; what stands in its place afterwards
-/// is told by its identity.
+/// Protects what `found` names below the root. The directories it is in are not held in place,
+/// because nothing could be renamed across their boundary; a replacement is recognised afterwards
+/// by its identity.
 pub(crate) fn hold_below<'p>(
     jail: &Jail,
     found: impl Iterator<Item = &'p str>,
@@ -93,8 +93,8 @@ pub(crate) fn hold_below<'p>(
     Ok(())
 }
 
-/// What of a git directory may not be changed. A missing `hooks` is made, empty: what is not there
-/// cannot be held.
+/// Adds what may not be changed in a git directory. A missing `hooks` is created empty: what does
+/// not exist cannot be held.
 fn add_git_directory(
     jail: &Jail,
     git: &Path,
@@ -105,7 +105,7 @@ fn add_git_directory(
         let directory =
             jail.open_bytes(bytes(git), OFlags::PATH | OFlags::DIRECTORY, Lookup::Full)?;
         match mkdirat(&directory, "hooks", Mode::from_raw_mode(0o777)) {
-            // A repository on a read-only disk cannot be given hooks by anybody.
+            // Nobody can add hooks to a repository on a read-only disk.
             Ok(()) | Err(Errno::EXIST | Errno::ROFS | Errno::ACCESS) => {}
             Err(errno) => return Err(errno),
         }
@@ -118,7 +118,7 @@ fn add_git_directory(
     Ok(())
 }
 
-/// Holds a directory so that it can be neither moved nor replaced; once.
+/// Holds a directory so that it can be neither moved nor replaced; at most once.
 fn hold_in_place(jail: &Jail, path: &Path, places: &mut Vec<ProtectedPlace>) -> Result<(), Errno> {
     if places.iter().any(|place| place.path == path) {
         return Ok(());
@@ -147,7 +147,7 @@ fn hold_deciding(jail: &Jail, git: &Path, places: &mut Vec<ProtectedPlace>) -> R
     Ok(())
 }
 
-/// The git directories of submodules, which may themselves be nested by name.
+/// Adds the git directories of submodules, which may themselves be nested by name.
 fn add_modules(
     jail: &Jail,
     modules: &Path,

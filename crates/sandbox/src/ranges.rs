@@ -1,9 +1,9 @@
-//! The part of a system call filter that looks at the number alone, as ranges of numbers.
+//! The part of a system call filter that looks only at the call's number, as ranges of numbers.
 //!
-//! The compiler we use compares one number after the other. The kernel walks such a program once
-//! for every system call there is when it is installed, and with three hundred comparisons that
-//! takes a millisecond, as long as everything else the sandbox does. Neighbouring numbers share
-//! their fate, so fifty ranges say the same.
+//! The compiler we use compares one number after the other. When such a program is installed, the
+//! kernel walks it once for every system call, and with three hundred comparisons that takes a
+//! millisecond, as long as everything else the sandbox does. Neighbouring numbers get the same
+//! verdict, so fifty ranges suffice.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) struct Instruction {
     pub(super) value: u32,
 }
 
-/// Loads a word of what is known about the call.
+/// Loads a word of the data about the call.
 const LOAD: u16 = 0x20;
 /// Jumps always.
 const JUMP: u16 = 0x05;
@@ -29,12 +29,12 @@ const JUMP_AT_LEAST: u16 = 0x35;
 /// Ends with a verdict.
 pub(super) const RETURN: u16 = 0x06;
 
-/// Where the number of the call is.
+/// The offset of the call's number.
 const NUMBER: u32 = 0;
-/// Where the calling convention is.
+/// The offset of the calling convention.
 const ARCHITECTURE: u32 = 4;
 
-/// What a call in a range gets, by the first and the last number of the range.
+/// The first and the last number of each range, and the verdict for it.
 type Ranges = Vec<(u32, u32, u32)>;
 
 /// Puts verdicts by number before a program that decides about all other calls, and about every
@@ -48,7 +48,7 @@ pub(super) fn before(
     let mut program = vec![
         load(ARCHITECTURE),
         jump(JUMP_EQUAL, architecture, 1, 0),
-        // Over loading the number and the ranges.
+        // Skips loading the number and the ranges.
         always(1 + RANGE * ranges.len()),
         load(NUMBER),
     ];
@@ -58,7 +58,7 @@ pub(super) fn before(
         program.extend([
             jump(JUMP_GREATER, last, 3, 0),
             jump(JUMP_AT_LEAST, first, 1, 0),
-            // Smaller than every number that is left.
+            // Smaller than every number in the remaining ranges.
             always(1 + after),
             give(verdict),
         ]);
@@ -109,7 +109,7 @@ mod tests {
 
     const REST: u32 = 99;
 
-    /// Runs a program the way the kernel does.
+    /// Runs a program as the kernel does.
     fn verdict(program: &[Instruction], architecture: u32, number: u32) -> u32 {
         let (mut at, mut word) = (0, 0);
         loop {

@@ -1,8 +1,8 @@
-//! Why a tier cannot be had on this machine and what to do about it, as commands to copy.
+//! Why a tier is not available on this machine and what to do about it, as commands to copy.
 //!
-//! [`HostFacts::gather`] looks, [`remedies`] decides and is pure, so that machines that are not at
-//! hand can be tested. Control groups have their own report (`cgroup/report.rs`). Nothing here
-//! changes anything: a person runs the commands, or does not.
+//! [`HostFacts::gather`] collects, [`remedies`] decides and is pure, so that it can be tested for
+//! machines we do not have. Control groups have their own report (`cgroup/report.rs`). Nothing here
+//! changes anything: a person decides whether to run the commands.
 
 use std::{fs, path::Path};
 
@@ -13,7 +13,7 @@ use crate::{
     landlock::{ABI_FOR_T1, ABI_FOR_T2, kernel_abi},
 };
 
-/// What of this machine decides which tiers can be had.
+/// The facts about this machine that decide which tiers are available.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostFacts {
     /// How software is installed here.
@@ -32,15 +32,15 @@ pub struct HostFacts {
     pub container: Option<Container>,
     /// The version of Landlock; 0 if there is none.
     pub landlock: i32,
-    /// The security modules that are on, as the kernel lists them.
+    /// The active security modules, as the kernel lists them.
     pub security_modules: Option<String>,
     /// The release of the kernel.
     pub kernel: String,
-    /// Whether the one who asks is root.
+    /// Whether this process runs as root.
     pub root: bool,
 }
 
-/// Whether a program is there.
+/// Whether a program is installed where only root could have put it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ProgramPresence {
     /// It is.
@@ -65,7 +65,7 @@ pub enum PackageManager {
     Apk,
 }
 
-/// What a container is run by.
+/// What runs the container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Container {
     /// Docker.
@@ -78,12 +78,12 @@ pub enum Container {
     Other,
 }
 
-/// One thing to do.
+/// A problem, and the commands that fix it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remedy {
-    /// What is wrong, as a sentence without an end.
+    /// What is wrong, as a sentence without a full stop.
     pub problem: String,
-    /// What puts it right, line by line.
+    /// The commands that fix it, line by line.
     pub commands: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ impl Remedy {
     }
 }
 
-/// What to do so that a tier can be had. Empty if nothing that can be told is in its way.
+/// How to make a tier available. Empty if no known problem is in the way.
 pub fn remedies(facts: &HostFacts, tier: Tier) -> Vec<Remedy> {
     match tier {
         Tier::Host | Tier::InProcess => Vec::new(),
@@ -113,7 +113,7 @@ pub fn remedies(facts: &HostFacts, tier: Tier) -> Vec<Remedy> {
     }
 }
 
-/// What to do when everything seems to be there and the tier still does not start.
+/// What to do when nothing seems to be missing and the tier still does not start.
 pub fn last_resort(facts: &HostFacts, tier: Tier) -> Vec<Remedy> {
     match (tier, facts.container) {
         (Tier::T2, Some(container)) => vec![in_container(container)],
@@ -171,8 +171,8 @@ fn user_namespaces(facts: &HostFacts) -> Vec<Remedy> {
     found
 }
 
-/// What to do about AppArmor's restriction. It can be there and leave bubblewrap alone, by a
-/// profile of its own, so it matters only once the tier does not start.
+/// What to do about AppArmor's restriction. A profile can exempt bubblewrap from it, so it matters
+/// only if the tier does not start.
 pub fn apparmor(facts: &HostFacts) -> Option<Remedy> {
     if facts.apparmor_restricts != Some(1) {
         return None;
@@ -275,7 +275,7 @@ fn install_gvisor(facts: &HostFacts) -> Option<Remedy> {
 }
 
 impl HostFacts {
-    /// Looks at this machine.
+    /// Collects the facts about this machine.
     pub fn gather() -> Self {
         let modules = fs::read_to_string("/sys/kernel/security/lsm").ok();
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -340,7 +340,7 @@ fn container() -> Option<Container> {
 mod tests {
     use super::*;
 
-    /// A machine that has everything.
+    /// A machine that lacks nothing.
     fn good() -> HostFacts {
         HostFacts {
             packages: Some(PackageManager::Apt),

@@ -1,5 +1,5 @@
-//! Removing files and trees, by held directory. A symlink is removed, never followed, also when a
-//! directory becomes one while its tree is being removed.
+//! Removes files and trees, through held directories. A symlink is removed, never followed, even if
+//! a directory becomes one while its tree is being removed.
 
 use std::{
     ffi::CString,
@@ -14,15 +14,15 @@ use rustix::{
 
 use crate::{errno, jail::Jail, temporary_name::temporary_name};
 
-/// Directories held open at once. A deeper tree is folded up to its top as it is met, so a depth
-/// of a hundred thousand costs no more descriptors than this.
+/// Most directories held open at once. Deeper directories are moved up to the top as they are
+/// found, so a depth of a hundred thousand needs no more descriptors than this.
 const MAX_HELD: usize = 48;
 
 /// Names read from a directory at a time.
 const BATCH: usize = 1024;
 
 /// The most entries one removal touches, so that somebody who keeps adding files cannot keep it
-/// busy for ever.
+/// busy forever.
 const MAX_ENTRIES: u64 = 20_000_000;
 
 /// Removes one file or symlink.
@@ -40,7 +40,7 @@ pub fn tree(jail: &Jail, path: &WorkPath) -> Result<(), OpsError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     match jail.open_beneath(parent.directory.as_fd(), parent.name, flags) {
         Ok(top) => empty(jail, top, path)?,
-        // A file or a link: removed as such below.
+        // A file or a link: removed as such.
         Err(Errno::NOTDIR | Errno::LOOP) => return file(jail, path),
         Err(errno) => return Err(fail(errno)),
     }
@@ -100,7 +100,7 @@ fn empty(jail: &Jail, top: OwnedFd, path: &WorkPath) -> Result<(), OpsError> {
         if !entry.directory {
             match unlinkat(&frame.directory, &*entry.name, AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => continue,
-                // It became a directory since its name was read.
+                // It has become a directory since its name was read.
                 Err(Errno::ISDIR) => {}
                 Err(errno) => return Err(fail(errno)),
             }
@@ -108,7 +108,7 @@ fn empty(jail: &Jail, top: OwnedFd, path: &WorkPath) -> Result<(), OpsError> {
         match unlinkat(&frame.directory, &*entry.name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => continue,
             Err(Errno::NOTEMPTY | Errno::EXIST) => {}
-            // It became a file or a link since its name was read.
+            // It has become a file or a link since its name was read.
             Err(Errno::NOTDIR) => {
                 match unlinkat(&frame.directory, &*entry.name, AtFlags::empty()) {
                     Ok(()) | Err(Errno::NOENT) => continue,
@@ -128,15 +128,15 @@ fn empty(jail: &Jail, top: OwnedFd, path: &WorkPath) -> Result<(), OpsError> {
                 name: entry.name,
                 pending: Vec::new(),
             }),
-            // Gone, or a link now: the next look at the directory finds it as what it is.
+            // Gone, or a link now: the next read of the directory shows what it is.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
             Err(errno) => return Err(fail(errno)),
         }
     }
 }
 
-/// Moves a directory that is too deep to hold up to the top of the tree being removed, where it is
-/// emptied later.
+/// Moves a directory that is too deep to hold open to the top of the tree being removed, where it
+/// is emptied later.
 fn fold_up(stack: &mut [Frame], name: &CString) -> Result<(), Errno> {
     let new_name = CString::new(temporary_name()?).map_err(|_| Errno::INVAL)?;
     let [top, .., deepest] = stack else {
@@ -162,13 +162,13 @@ fn fold_up(stack: &mut [Frame], name: &CString) -> Result<(), Errno> {
 
 fn remove_directory(below: &OwnedFd, name: &CString) -> Result<(), Errno> {
     match unlinkat(below, &**name, AtFlags::REMOVEDIR) {
-        // Refilled, swapped or gone meanwhile: the next look at the directory below sees it.
+        // Refilled, swapped or gone meanwhile: the next read of the directory below shows it.
         Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(()),
         Err(errno) => Err(errno),
     }
 }
 
-/// The first names of a directory.
+/// The next batch of names in a directory.
 fn names(directory: &OwnedFd) -> Result<Vec<PendingName>, Errno> {
     seek(directory, SeekFrom::Start(0))?;
     let mut buffer = Vec::with_capacity(32 * 1024);

@@ -1,5 +1,5 @@
-//! What a plan is made from: the workspace, the program and its streams, the way to the network.
-//! Only data; `plan.rs` says what comes of it.
+//! The input of a plan: the workspace, the program and its streams, the way to the network. Only
+//! data; `plan.rs` turns it into a plan.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,7 @@ use haft_contract::ops::{Layer, Tier};
 
 use crate::{jail::FileId, limits::Limits, profile::HostView};
 
-/// Everything a plan is made from.
+/// The input of [`SandboxPlan::new`](crate::SandboxPlan::new).
 #[derive(Debug, Clone)]
 pub struct SandboxRequest<'a> {
     /// How strongly to confine.
@@ -19,25 +19,25 @@ pub struct SandboxRequest<'a> {
     pub view: &'a HostView,
     /// The workspace.
     pub workspace: Workspace,
-    /// A directory of this command's own, for tiers that cannot give it a file system of its own.
+    /// A directory for this command alone, for tiers that cannot give it its own file system.
     pub private: PathBuf,
     /// How it reaches the network, if at all.
     pub egress: Option<Egress>,
-    /// What it may use.
+    /// How much of the machine it may use.
     pub limits: &'a Limits,
     /// The program that sets up the sandbox from inside.
     pub helper: &'a Path,
     /// What to run.
     pub program: Program,
-    /// Its arguments, the name first.
+    /// Its arguments, starting with its name.
     pub arguments: Vec<String>,
-    /// Its environment, before the sandbox's own places are put in.
+    /// Its environment, before the sandbox's own paths are added.
     pub environment: BTreeMap<String, String>,
     /// The directory it starts in, below the root of the workspace.
     pub cwd: PathBuf,
     /// What its standard streams are.
     pub streams: Streams,
-    /// Layers left out, to show which of them stops what. Empty except in tests.
+    /// Layers left out, to show which layer stops what. Empty except in tests.
     pub without: &'a BTreeSet<Layer>,
 }
 
@@ -46,20 +46,20 @@ pub struct SandboxRequest<'a> {
 pub struct Workspace {
     /// Its root, without symlinks.
     pub root: PathBuf,
-    /// Which directory that must be.
+    /// The directory it must still be.
     pub identity: FileId,
-    /// What in it may not be changed, as it was found, parents before children.
+    /// What in it may not be changed, as found, parents before children.
     pub protected: Vec<ProtectedPlace>,
-    /// What is mounted inside it and may not be seen.
+    /// What is mounted inside it and must not be visible.
     pub covered: Vec<CoveredMount>,
 }
 
-/// A mount point inside a workspace that a command does not see through.
+/// A mount point inside a workspace that is hidden from a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CoveredMount {
-    /// A directory: an empty one lies over it.
+    /// A directory: covered by an empty one.
     Directory(PathBuf),
-    /// A file: nothing can be read there.
+    /// A file: covered so that it cannot be read.
     File(PathBuf),
 }
 
@@ -77,18 +77,18 @@ impl CoveredMount {
 pub struct ProtectedPlace {
     /// Where it is below the root.
     pub path: PathBuf,
-    /// Which file that must be.
+    /// The file it must still be.
     pub identity: FileId,
-    /// How it is kept.
+    /// How it is protected.
     pub hold: ProtectionHold,
 }
 
-/// How a protected place is kept.
+/// How a protected place is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProtectionHold {
     /// Nothing in it can be changed.
     ReadOnly,
-    /// It can be neither moved nor removed; what is in it is decided by other entries.
+    /// It can be neither moved nor removed; other entries decide about its contents.
     InPlace,
 }
 
@@ -99,7 +99,7 @@ pub struct Egress {
     pub socket: PathBuf,
     /// The port on the sandbox's own loopback that leads to it.
     pub port: u16,
-    /// Ports of the machine's loopback that the same ports of the sandbox's lead to, as
+    /// Ports of the machine's loopback that are reachable on the same ports of the sandbox's, as
     /// `HOST:PORT`.
     pub forwards: Vec<String>,
 }
@@ -111,15 +111,15 @@ pub enum Program {
     Path(String),
     /// The first program of this name in the search path, as the sandbox sees it.
     Named(String),
-    /// The open file with this number, checked already.
+    /// The open file with this number, already checked.
     Descriptor(u32),
 }
 
 /// What a command's standard streams are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streams {
-    /// Pipes; how many descriptors from 0 the command gets.
+    /// Pipes: how many descriptors the command gets, counted from 0.
     Pipes(u32),
-    /// A terminal as standard output and error, which becomes its controlling one.
+    /// A terminal as standard output and error, which becomes its controlling terminal.
     Terminal,
 }

@@ -1,9 +1,9 @@
-//! Which system calls a command may make: a list of those that are allowed, per tier.
+//! Which system calls a command may make: an allowlist per tier.
 //!
-//! Whatever is not on the list, and every call in a foreign calling convention, is not simply
-//! denied: it is handed to the init (`SECCOMP_RET_USER_NOTIF`), which notes it, so that the outcome
-//! can say truthfully what was refused. Calls that ordinary programs only try and then do without
-//! fail silently. This file decides; `filter.rs` installs.
+//! A call that is not on the list, or that uses a foreign calling convention, is not simply denied:
+//! it is handed to the init (`SECCOMP_RET_USER_NOTIF`), which records it, so that the outcome can
+//! say truthfully what was refused. Calls that ordinary programs only try and then do without fail
+//! silently. This file decides; `filter.rs` installs.
 
 use std::{
     collections::BTreeMap,
@@ -27,27 +27,27 @@ use crate::{
 /// What the filter lets a command do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SeccompRules {
-    /// Which sockets.
+    /// Which sockets it may make.
     pub sockets: Sockets,
-    /// Whether calls that create names are looked at first.
+    /// Whether calls that create names are checked first.
     pub creating: CreateCalls,
 }
 
 /// Which sockets a command may make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sockets {
-    /// Pairs of connected Unix sockets alone.
+    /// Only pairs of connected Unix sockets.
     Pairs,
-    /// Unix and Internet sockets, and asking for routes: in a network namespace of its own.
+    /// Unix and Internet sockets, and querying routes: in its own network namespace.
     OwnNetwork,
 }
 
-/// Whether calls that create names are looked at before they happen.
+/// Whether calls that create names are checked before they happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CreateCalls {
-    /// They just happen.
+    /// They are allowed without a check.
     Unwatched,
-    /// The init looks whether the name is protected.
+    /// The init checks whether the name is protected.
     Watched,
 }
 
@@ -68,11 +68,11 @@ pub(super) const NATIVE: u32 = 0xc000_00b7;
 #[cfg(target_arch = "riscv64")]
 pub(super) const NATIVE: u32 = 0xc000_00f3;
 
-/// The longest program the kernel takes.
+/// The longest program the kernel accepts.
 const MAX_INSTRUCTIONS: usize = 4096;
 
-/// Marks the places where a call is handed over, until the compiler has run: it knows no such
-/// action itself.
+/// Marks the places where a call is handed over until the compiler has run, which does not support
+/// that action.
 const HAND_OVER: u32 = 0x4a54;
 
 impl SeccompRules {
@@ -92,7 +92,7 @@ impl SeccompRules {
         plain + self.conditional().len()
     }
 
-    /// The compiled filter. Compiled once per process and kind.
+    /// The compiled filter, cached for the process.
     pub fn program(self) -> Result<FilterProgram, SeccompError> {
         static COMPILED: [OnceLock<Result<FilterProgram, SeccompError>>; 4] =
             [const { OnceLock::new() }; 4];
@@ -122,7 +122,7 @@ impl SeccompRules {
         Ok(FilterProgram(program.into_iter().map(packed).collect()))
     }
 
-    /// What becomes of calls whatever their arguments are.
+    /// The verdicts for calls that do not depend on arguments.
     fn verdicts(self) -> BTreeMap<u32, u32> {
         let mut verdicts = BTreeMap::new();
         let mut add = |calls: &[(&str, i64)], verdict: u32| {
@@ -152,7 +152,7 @@ impl SeccompRules {
             SILENT,
             libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs(),
         );
-        // Those that take a mode depend on it.
+        // Calls that take a mode depend on it.
         for (number, _) in MODES {
             if let Ok(number) = u32::try_from(*number) {
                 verdicts.remove(&number);
@@ -161,8 +161,8 @@ impl SeccompRules {
         verdicts
     }
 
-    /// When a call that takes a mode just happens: never with a bit that makes a program run as
-    /// whoever owns it, and not where the init looks at it first.
+    /// When a call that takes a mode is simply allowed: never with a set-user-ID or set-group-ID
+    /// bit, and not where the init checks it first.
     fn with_mode(self, number: i64, mode: u8) -> Vec<Conditions> {
         let in_list = |calls: &[(&str, i64)]| calls.iter().any(|(_, known)| *known == number);
         let harmless = (mode, SeccompCmpOp::MaskedEq(SET_IDS), 0);
@@ -178,7 +178,7 @@ impl SeccompRules {
                 CreateCalls::Watched => Vec::new(),
             };
         }
-        // The flags stand before the mode, which counts only where a file is made.
+        // The flags come before the mode, which matters only if a file is created.
         let without = |bits| (mode - 1, SeccompCmpOp::MaskedEq(bits), 0);
         let mut rules = vec![Conditions(vec![without(MAKES_A_FILE)])];
         rules.push(match self.creating {
@@ -188,27 +188,27 @@ impl SeccompRules {
         rules
     }
 
-    /// Calls that depend on their arguments.
+    /// Calls whose verdict depends on their arguments.
     fn conditional(self) -> Vec<(i64, Vec<Conditions>)> {
         let unix = u64::from(libc::AF_UNIX.unsigned_abs());
         let family = |family: libc::c_int| argument(0, u64::from(family.unsigned_abs()));
         let mut rules = vec![
             // No new namespace of any kind.
             (libc::SYS_clone, vec![without_bits(0, NEW_NAMESPACES)]),
-            // Only asking which one it is, and the plain one.
+            // Only querying the personality, and setting the plain one.
             (
                 libc::SYS_personality,
                 vec![argument(0, 0), argument(0, 0xffff_ffff)],
             ),
-            // Typing into a terminal, for whoever reads it next.
+            // Injecting input into a terminal, for whoever reads it next.
             (
                 libc::SYS_ioctl,
                 vec![neither(1, libc::TIOCSTI, libc::TIOCLINUX)],
             ),
             (libc::SYS_socketpair, vec![argument(0, unix)]),
-            // Its own limits; those of another process would end it, or the init.
+            // Its own limits; lowering those of another process could kill it, or the init.
             (libc::SYS_prlimit64, vec![argument(0, 0)]),
-            // Name, dumpability, parent death and the like; not memory maps nor security state.
+            // Name, dumpability, parent death and the like; not memory maps or security state.
             (
                 libc::SYS_prctl,
                 HARMLESS_PRCTL
@@ -218,7 +218,7 @@ impl SeccompRules {
             ),
         ];
         match self.sockets {
-            // Process and itself; whether another number is one of its threads the init finds out.
+            // The process itself; the init finds out whether another number is one of its threads.
             Sockets::Pairs => rules.extend(SCHEDULING.iter().map(|(_, number)| {
                 let itself = match *number {
                     libc::SYS_setpriority => both((0, PRIO_PROCESS), (1, 0)),
@@ -251,12 +251,12 @@ impl SeccompRules {
 /// The bits of a mode that make a program run as its owner or its group.
 pub(super) const SET_IDS: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
 
-/// The flag by which a file gets a name, and those by which one is made at all.
+/// The flag that creates a file with a name, and those that create a file at all.
 const CREATES: u64 = libc::O_CREAT as u64;
 pub(super) const MAKES_A_FILE: u64 =
     (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as u64;
 
-/// That a number names a process, to `setpriority` and to `ioprio_set`.
+/// Says that a number names a process, for `setpriority` and for `ioprio_set`.
 pub(super) const PRIO_PROCESS: u64 = libc::PRIO_PROCESS as u64;
 pub(super) const IOPRIO_WHO_PROCESS: u64 = 1;
 
@@ -270,7 +270,7 @@ const NEW_NAMESPACES: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWNET
     | 0x80) as u64;
 
-/// What a program may set about itself.
+/// What a program may change about itself.
 const HARMLESS_PRCTL: [u64; 24] = [
     libc::PR_SET_PDEATHSIG as u64,
     libc::PR_GET_PDEATHSIG as u64,
@@ -295,7 +295,7 @@ const HARMLESS_PRCTL: [u64; 24] = [
     libc::PR_GET_THP_DISABLE as u64,
     libc::PR_CAP_AMBIENT as u64,
     libc::PR_GET_SPECULATION_CTRL as u64,
-    // `PR_SET_VMA`: names for memory, which allocators give.
+    // `PR_SET_VMA`: names for memory, set by allocators.
     0x5356_4d41,
 ];
 
@@ -305,7 +305,7 @@ type Table = BTreeMap<i64, Vec<SeccompRule>>;
 struct Conditions(Vec<(u8, SeccompCmpOp, u64)>);
 
 impl Conditions {
-    /// Every argument checked here is 32 bits wide for the kernel, whatever is in the upper half
+    /// The kernel treats every argument checked here as 32 bits wide, whatever is in the upper half
     /// of the register.
     fn rule(self) -> Result<SeccompRule, SeccompError> {
         let conditions = self.0.into_iter().map(|(index, operator, value)| {
@@ -334,7 +334,7 @@ fn without_bits(index: u8, bits: u64) -> Conditions {
     Conditions(vec![(index, SeccompCmpOp::MaskedEq(bits), 0)])
 }
 
-/// Allows calls whose arguments are as they must be, and marks all others.
+/// Allows calls whose arguments meet the conditions, and marks all others.
 fn compile(table: Table) -> Result<BpfProgram, SeccompError> {
     let architecture = TargetArch::try_from(std::env::consts::ARCH).map_err(broken)?;
     let marked = SeccompAction::Trace(HAND_OVER);
@@ -343,8 +343,8 @@ fn compile(table: Table) -> Result<BpfProgram, SeccompError> {
         .map_err(broken)
 }
 
-/// Turns the marked places into handing over, and the death that the compiler puts on a foreign
-/// calling convention too: the init kills the process then, and can say why.
+/// Turns the marked places into handing over, and also the kill that the compiler emits for a
+/// foreign calling convention: the init kills the process then, and can report why.
 fn handing_over(program: &BpfProgram) -> Vec<Instruction> {
     let marked = libc::SECCOMP_RET_TRACE | HAND_OVER;
     let handed = |value| value == marked || value == libc::SECCOMP_RET_KILL_PROCESS;
@@ -384,8 +384,8 @@ fn broken(error: impl std::fmt::Display) -> SeccompError {
     SeccompError(error.to_string())
 }
 
-/// The name of a call that is refused and told of. What has no name here is answered as a kernel
-/// would that never knew it: programs that try something new then use something old.
+/// The name of a call that is refused and reported. A call without a name here is answered as by a
+/// kernel that does not know it: programs that try something new then fall back to something old.
 pub(super) fn denied_name(number: i64) -> Option<&'static str> {
     DENIED
         .iter()

@@ -1,5 +1,5 @@
-//! What this machine has for the sandboxes of a workspace, looked up once, and what is made of it for
-//! each command: a private directory, a control group, a watch.
+//! What this machine has for the sandboxes of a workspace, looked up once, and what each command
+//! gets from it: a private directory, a control group, a watch.
 
 use std::{
     path::{Path, PathBuf},
@@ -22,7 +22,7 @@ use crate::{
     protected_watch::{Deep, ProtectedWatch, Quarantine},
 };
 
-/// What a workspace's sandboxes are made from, looked up once.
+/// What this machine has for a workspace's sandboxes, looked up once.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
     facilities: Facilities,
@@ -32,14 +32,14 @@ pub(crate) struct Sandbox {
     quarantine: Arc<Quarantine>,
     /// Where private directories are made.
     bases: BaseDirectories,
-    /// For sockets and the like; made when the first of them is.
+    /// For sockets and the like; made on first use.
     control: OnceLock<Arc<RuntimeDirectory>>,
-    /// For files of commands; made when the first of them is.
+    /// For files of commands; made on first use.
     files: OnceLock<Arc<RuntimeDirectory>>,
 }
 
 impl Sandbox {
-    /// Looks at this machine for a workspace.
+    /// Finds out what this machine has for a workspace.
     pub(crate) fn look(options: &SandboxOptions, root: &Path, temporary: &Path) -> Self {
         let bases = BaseDirectories::new(options.runtime.as_deref(), temporary);
         bases.sweep();
@@ -55,8 +55,8 @@ impl Sandbox {
         }
     }
 
-    /// Whether what was found for one workspace holds for another at this root: everything does, but
-    /// where the helper lies.
+    /// Whether what was found for one workspace applies to another at this root: everything does,
+    /// except where the helper lies.
     pub(crate) fn serves(&self, root: &Path) -> bool {
         match &self.facilities.helper {
             Ok(helper) => !helper.starts_with(root),
@@ -69,7 +69,7 @@ impl Sandbox {
         &self.facilities
     }
 
-    /// What of the profile this machine has.
+    /// Which parts of the profile this machine has.
     pub(crate) fn view(&self) -> &HostView {
         &self.view
     }
@@ -82,7 +82,7 @@ impl Sandbox {
             .map_err(|missing| unavailable(&[missing]))
     }
 
-    /// Refuses a tier this machine cannot hold.
+    /// Refuses a tier this machine does not support.
     pub(crate) fn check(&self, tier: Tier) -> Result<(), OpsError> {
         match self.facilities.missing(tier).as_slice() {
             [] => Ok(()),
@@ -90,7 +90,7 @@ impl Sandbox {
         }
     }
 
-    /// A directory of one command's own. What a crashed Haft leaves of it is removed by the next.
+    /// A directory for one command alone. The next Haft removes what a crashed one leaves of it.
     pub(crate) fn private_directory(
         &self,
         purpose: DirectoryPurpose,
@@ -105,7 +105,7 @@ impl Sandbox {
         } else {
             let made = self.bases.open(purpose);
             let made = made.map_err(|error| cannot(error.to_string()))?;
-            // Of two made at once, the second goes when it is dropped.
+            // If two were made at once, the second is dropped and thereby removed.
             Arc::clone(place.get_or_init(|| made))
         };
         runtime.make().map_err(|error| {
@@ -134,7 +134,7 @@ impl Sandbox {
         })
     }
 
-    /// A control group for one command, where they are to be had.
+    /// A control group for one command, if control groups are available.
     pub(crate) fn group(&self) -> Result<Option<Cgroup>, OpsError> {
         let fail =
             |error: &CgroupError| OpsError::new(ErrorKind::TierUnavailable, error.to_string());
@@ -146,7 +146,7 @@ impl Sandbox {
     }
 }
 
-/// Where things are kept that a command tried to leave under a protected name.
+/// The place for what a command tried to leave under a protected name.
 fn quarantine(options: &SandboxOptions) -> Quarantine {
     let opened = options.quarantine.as_deref().map(Quarantine::open);
     opened.and_then(Result::ok).unwrap_or_else(|| {

@@ -1,5 +1,5 @@
-//! Starting a child with `posix_spawn`: no copy of the parent is ever made, so a large parent
-//! starts children as fast as a small one. Nothing of ours runs between fork and exec.
+//! Starts a child with `posix_spawn`: the parent is never copied, so a large parent starts children
+//! as fast as a small one. None of our code runs between fork and exec.
 #![expect(unsafe_code, reason = "posix_spawn is only to be had from libc")]
 
 use std::{
@@ -15,8 +15,8 @@ use rustix::{
     process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid},
 };
 
-/// Descriptors of ours that the child will use are moved here or above, clear of the numbers they
-/// get in the child.
+/// Descriptors for the child are first moved here or above, clear of the numbers they get in the
+/// child.
 const CLEAR_OF_STANDARD: i32 = 32;
 
 /// The number of standard output.
@@ -26,7 +26,7 @@ const STANDARD_OUTPUT: i32 = 1;
 pub(crate) struct Launch<'a> {
     /// The program's path.
     pub(crate) program: &'a CStr,
-    /// Its arguments, the name first.
+    /// Its arguments, starting with its name.
     pub(crate) arguments: &'a [CString],
     /// Its environment.
     pub(crate) environment: &'a [CString],
@@ -47,12 +47,12 @@ pub(crate) struct StartedChild {
 }
 
 impl StartedChild {
-    /// Waits until it has ended and takes it off the process table.
+    /// Waits until it has ended and reaps it.
     pub(crate) fn reap(&self) {
         loop {
             match waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {
                 Err(Errno::INTR) => {}
-                // It still runs, and a descriptor that does not block makes waiting fail.
+                // It still runs, and waiting on a non-blocking descriptor fails.
                 Err(Errno::AGAIN) => {
                     let _ = poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], None);
                 }
@@ -62,7 +62,7 @@ impl StartedChild {
     }
 }
 
-/// Starts a child in a session of its own, with default signals and only the descriptors named.
+/// Starts a child in its own session, with default signals and only the descriptors named.
 pub(crate) fn launch(launch: &Launch<'_>) -> Result<StartedChild, Errno> {
     // Held until the child has started.
     let moved = launch
@@ -80,10 +80,11 @@ pub(crate) fn launch(launch: &Launch<'_>) -> Result<StartedChild, Errno> {
         number += 1;
     }
     if let Some(terminal) = launch.terminal {
-        // The child leads a session without a terminal by now; the first it opens becomes its own.
+        // By now the child leads a session without a terminal; the first one it opens becomes its
+        // own.
         actions.open(terminal, STANDARD_OUTPUT)?;
     }
-    // Ours close on exec; those that other code in this process left open close here.
+    // Ours close on exec; this closes those that other code in this process left open.
     actions.close_from(number)?;
     let attributes = Attributes::new()?;
     let arguments = pointers(launch.arguments);
@@ -103,7 +104,7 @@ pub(crate) fn launch(launch: &Launch<'_>) -> Result<StartedChild, Errno> {
     };
     check(result)?;
     let pid = Pid::from_raw(pid).ok_or(Errno::CHILD)?;
-    // The child cannot be reaped by anybody but us, so its id still means it.
+    // Only we can reap the child, so its id still refers to it.
     let pidfd = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
     Ok(StartedChild { pid, pidfd })
 }
@@ -129,7 +130,7 @@ fn check(result: libc::c_int) -> Result<(), Errno> {
     }
 }
 
-/// What happens to descriptors in the child, in order.
+/// What is done to descriptors in the child, in order.
 struct Actions(MaybeUninit<libc::posix_spawn_file_actions_t>);
 
 impl Actions {
@@ -186,8 +187,8 @@ impl Drop for Actions {
     }
 }
 
-/// A session of its own, no signal blocked, every signal at its default: Rust programs ignore
-/// SIGPIPE, and a child must not inherit that.
+/// Its own session, no signal blocked, every signal at its default: Rust programs ignore SIGPIPE,
+/// and a child must not inherit that.
 struct Attributes(MaybeUninit<libc::posix_spawnattr_t>);
 
 impl Attributes {

@@ -2,7 +2,7 @@
 //! operator vouches for them, so a sandboxed command must not see them either: bubblewrap binds a
 //! directory with everything mounted below it.
 //!
-//! Only what is mounted when a command starts; mounting takes root.
+//! Covers only what is mounted when a command starts; mounting takes root.
 
 use std::{
     ffi::OsString,
@@ -13,13 +13,13 @@ use std::{
 
 use crate::request::CoveredMount;
 
-/// Where the kernel lists what is mounted.
+/// The kernel's list of mounts.
 const LIST: &str = "/proc/self/mountinfo";
 
-/// The longest list that is read. One that is longer cannot be judged.
+/// The longest list that is read. A longer one is an error.
 const MAX_LIST_BYTES: u64 = 16 << 20;
 
-/// What is mounted below a directory, without what is mounted below that.
+/// What is mounted below a directory, without mounts below those mounts.
 pub(crate) fn beneath(root: &Path) -> io::Result<Vec<CoveredMount>> {
     let mut list = Vec::new();
     let read = std::fs::File::open(LIST)?
@@ -35,7 +35,7 @@ pub(crate) fn beneath(root: &Path) -> io::Result<Vec<CoveredMount>> {
         }
         covered.push(match std::fs::symlink_metadata(&place) {
             Ok(found) if !found.is_dir() => CoveredMount::File(place),
-            // One that cannot be looked at is covered like most are.
+            // One that cannot be inspected is treated as a directory, which most are.
             Ok(_) | Err(_) => CoveredMount::Directory(place),
         });
     }
@@ -55,7 +55,7 @@ fn places(list: &[u8], root: &Path) -> Vec<PathBuf> {
     places
 }
 
-/// A path as the kernel lists it, with spaces and the like as three octal digits.
+/// A path from the kernel's list, where spaces and the like are three octal digits.
 fn plain(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;

@@ -1,4 +1,4 @@
-//! Names for files that are on their way to their place, or out of it.
+//! Names for files that are being moved into place, or out of it.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use rustix::{
     rand::{GetRandomFlags, getrandom},
 };
 
-/// A name with 128 random bits, which nobody can have prepared.
+/// A name with 128 random bits, which nobody can predict.
 pub fn temporary_name() -> Result<String, Errno> {
     let mut bytes = [0_u8; 16];
     let got = getrandom(&mut bytes, GetRandomFlags::empty())?;

@@ -1,9 +1,9 @@
-//! What Haft and the init of a sandbox say to each other. The only place that knows these formats;
+//! The messages between Haft and the init of a sandbox. The only place that knows these formats;
 //! both sides are always the same build, so nothing here is versioned.
 //!
-//! A [`Description`] goes in once, in sealed memory. From then on each side sends whole messages
-//! over one socket pair; that it is closed means the other side is gone, and the init then ends
-//! everything. The command itself never holds either.
+//! A [`Description`] is passed in once, in sealed memory. From then on each side sends whole
+//! messages over one socket pair. If it is closed, the other side is gone, and the init then ends
+//! everything. The command itself holds neither.
 
 use std::{
     io::{IoSlice, IoSliceMut},
@@ -40,51 +40,51 @@ const MAX_MESSAGE: usize = 64 * 1024;
 /// The largest description: a command line at the kernel's limit, escaped.
 const MAX_DESCRIPTION: u64 = 64 << 20;
 
-/// Everything the init is told.
+/// Everything the init needs to know.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Description {
     /// Whether it is process 1 of a namespace, whose end ends all others.
     pub(super) tree: TreeTracking,
     /// The socket to Haft.
     pub(super) channel: i32,
-    /// Control groups the command joins.
+    /// The entrances of the control groups the command joins.
     pub(super) groups: Vec<i32>,
-    /// Files that must be what they were.
+    /// Files that must still be what they were.
     pub(super) identities: Vec<(PathBuf, FileId)>,
     /// The bridge to the proxy.
     pub(super) bridge: Option<BridgeLine>,
-    /// What tells that a limit is used up.
+    /// What to watch in order to see that a limit is used up.
     pub(super) watched: WatchedLimits,
     /// The command.
     pub(super) command: CommandLine,
 }
 
-/// A bridge to the proxy.
+/// The ports a bridge listens on, and where they lead.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct BridgeLine {
     /// The port on the sandbox's loopback.
     pub(super) port: u16,
     /// The socket it leads to.
     pub(super) socket: PathBuf,
-    /// Ports of the machine's loopback that are led to as well, as `HOST:PORT`.
+    /// Ports of the machine's loopback to forward as well, as `HOST:PORT`.
     pub(super) forwards: Vec<String>,
 }
 
-/// What the init looks at to tell which limit is used up; what is absent is not looked at.
+/// What the init checks to find out which limit is used up; absent values are not checked.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct WatchedLimits {
-    /// File systems that may be full.
+    /// File systems that may fill up.
     pub(super) spaces: Vec<PathBuf>,
-    /// The most processes and threads there can be.
+    /// The most processes and threads allowed.
     pub(super) processes: Option<u64>,
-    /// The most files a process can have open.
+    /// The most files a process may have open.
     pub(super) open_files: Option<u64>,
     /// The most processor time, in milliseconds.
     pub(super) cpu_milliseconds: Option<u64>,
 }
 
 impl WatchedLimits {
-    /// What to look at for a plan.
+    /// What to check for a plan.
     fn of(plan: &SandboxPlan) -> Self {
         let Some(limits) = &plan.limits else {
             return Self::default();
@@ -103,7 +103,7 @@ impl WatchedLimits {
         }
     }
 
-    /// Whether there is anything to look at.
+    /// Whether there is anything to check.
     pub(super) fn is_anything(&self) -> bool {
         !self.spaces.is_empty() || self.processes.is_some() || self.open_files.is_some()
     }
@@ -118,18 +118,18 @@ impl WatchedLimits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum TreeTracking {
-    /// All of its pid namespace.
+    /// It is everything in its pid namespace.
     Namespace,
-    /// All its descendants.
+    /// It is all its descendants.
     Descendants,
 }
 
-/// What the init starts, and under what.
+/// What the init starts, and under which restrictions.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CommandLine {
     /// The root of the workspace.
     pub(super) root: PathBuf,
-    /// Where to start, below it.
+    /// The directory to start in, below it.
     pub(super) cwd: PathBuf,
     /// Which file to execute.
     pub(super) file: File,
@@ -139,13 +139,13 @@ pub(super) struct CommandLine {
     pub(super) environment: Vec<String>,
     /// Its own descriptors, by their numbers in the init; it gets them numbered from 0.
     pub(super) streams: Vec<i32>,
-    /// Whether its standard output is a terminal to take.
+    /// Whether its standard output becomes its controlling terminal.
     pub(super) takes_terminal: bool,
     /// What Landlock allows.
     pub(super) landlock: Option<LandlockRules>,
-    /// The system call filter, whose program follows the description.
+    /// The system call filter, whose program comes after the description.
     pub(super) filter: Option<Filter>,
-    /// Limits the kernel keeps for each process.
+    /// Limits the kernel enforces for each process.
     pub(super) limits: Vec<Rlimit>,
 }
 
@@ -155,7 +155,7 @@ pub(super) struct CommandLine {
 pub(super) enum File {
     /// This path.
     Path(String),
-    /// The first of this name in these directories.
+    /// The first program of this name in these directories.
     Named(String, Vec<String>),
 }
 
@@ -164,7 +164,7 @@ pub(super) enum File {
 pub(super) struct Filter {
     /// Its length in instructions.
     pub(super) length: usize,
-    /// Whether calls that create names are looked at.
+    /// Whether calls that create names are checked.
     pub(super) watches_names: bool,
 }
 
@@ -176,7 +176,7 @@ pub(super) struct Rlimit {
     hard: u64,
 }
 
-/// What Haft tells the init.
+/// What Haft orders the init to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
@@ -184,45 +184,45 @@ pub(crate) enum Order {
     SignalGroup(i32),
     /// Signal everything.
     SignalAll(i32),
-    /// End everything, then yourself.
+    /// Kill everything, then exit.
     End,
 }
 
-/// What the init tells Haft.
+/// What the init reports to Haft.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Notice {
-    /// It runs. Comes with a descriptor for its own process.
+    /// The init runs. Carries a descriptor for its own process.
     Ready,
-    /// The command runs. Comes with a descriptor for its process, unless it has ended already.
+    /// The command runs. Carries a descriptor for its process, unless it has already ended.
     Started,
     /// The command could not be started.
     Failed {
         /// Which part of the sandbox failed, or that the program did.
         step: Step,
-        /// What the kernel said.
+        /// The kernel's error.
         errno: i32,
-        /// More, where there is more to say.
+        /// More detail, if there is any.
         detail: String,
     },
     /// Something was refused.
     Refused(RefusalMessage),
-    /// A limit was found used up, by its word. Told once, the first one.
+    /// A limit was used up, by its word. Only the first one is reported.
     Exceeded(String),
     /// The command itself has ended.
     Ended {
-        /// How.
+        /// How it ended.
         status: Status,
         /// Whether nothing that it started still runs.
         alone: bool,
     },
 }
 
-/// What could not be done.
+/// The step of a start that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Step {
-    /// Reading what to do.
+    /// Reading the description.
     Description,
     /// A file is not what it was when the plan was made.
     Identity,
@@ -242,7 +242,7 @@ pub(crate) enum Step {
     Landlock,
     /// The system call filter.
     Filter,
-    /// The program itself: it is not there, or cannot be executed.
+    /// The program itself: it does not exist, or cannot be executed.
     Program,
 }
 
@@ -264,7 +264,7 @@ pub(crate) enum Status {
     Signal(i32),
 }
 
-/// Numbers of descriptors in the init.
+/// The descriptor numbers in the init.
 #[derive(Debug)]
 pub(super) struct DescriptorNumbers {
     pub(super) streams: Vec<i32>,
@@ -348,7 +348,7 @@ impl Description {
         Ok(memory)
     }
 
-    /// Reads them back.
+    /// Reads the description and the filter back.
     pub(super) fn read(memory: BorrowedFd<'_>) -> Result<(Self, Option<FilterProgram>), Errno> {
         let size = rustix::fs::fstat(memory)?.st_size;
         let size = u64::try_from(size).map_err(|_| Errno::INVAL)?;
@@ -383,7 +383,7 @@ impl Description {
 }
 
 impl Rlimit {
-    /// The limit as the kernel is told it.
+    /// The limit in the form the kernel takes.
     pub(super) fn limit(&self) -> Option<ProcessLimit> {
         Some(ProcessLimit {
             resource: ProcessResource::parse(&self.resource)?,
@@ -407,7 +407,7 @@ impl RefusalMessage {
         &self.what
     }
 
-    /// The refusal; `None` for a layer nobody knows.
+    /// The refusal; `None` for an unknown layer.
     pub(crate) fn refusal(self) -> Option<Refusal> {
         Some(Refusal {
             layer: Layer::parse(&self.layer)?,
@@ -426,7 +426,7 @@ impl From<Status> for ExitStatus {
     }
 }
 
-/// Sends one message, with a descriptor or without.
+/// Sends one message, with or without a descriptor.
 pub(crate) fn send<T: Serialize>(
     socket: impl AsFd,
     message: &T,
@@ -456,7 +456,7 @@ pub(crate) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> ReceivedMessage
     receive_with(socket.as_fd(), RecvFlags::CMSG_CLOEXEC)
 }
 
-/// Like [`receive`], and fails with `EAGAIN` when there is none yet.
+/// Like [`receive`], but fails with `EAGAIN` if there is none yet.
 pub(crate) fn receive_now<T: DeserializeOwned>(socket: impl AsFd) -> ReceivedMessage<T> {
     receive_with(
         socket.as_fd(),

@@ -1,5 +1,5 @@
-//! The files of one cgroup directory: which values limits become, and what counters say. Where
-//! version 1 and 2 differ, they differ here and nowhere else.
+//! The files of one cgroup directory: the values written for limits, and how counters are read.
+//! Every difference between version 1 and 2 is in this file.
 
 use std::{
     collections::BTreeSet,
@@ -12,12 +12,12 @@ use std::{
 use super::hierarchy::{Controller, Version};
 use crate::limits::Limits;
 
-/// The processes of a group.
+/// Lists the processes of a group.
 pub(super) const PROCS: &str = "cgroup.procs";
 
-/// What a process of one thread writes `0` to in order to enter a group. Both generations have
-/// [`PROCS`] for it, but moving a whole process waits for every processor, ten milliseconds or
-/// more; moving the writing thread alone does not, and version 1 lets it.
+/// The file a single-threaded process writes `0` to in order to enter a group. Both versions have
+/// [`PROCS`] for this, but moving a whole process waits for every processor, ten milliseconds or
+/// more. Moving only the writing thread does not, and version 1 allows it.
 pub(super) fn entrance(version: Version) -> &'static str {
     match version {
         Version::V1 => "tasks",
@@ -28,22 +28,22 @@ pub(super) fn entrance(version: Version) -> &'static str {
 /// Ends every process of a group (version 2).
 pub(super) const KILL: &str = "cgroup.kill";
 
-/// The controllers a directory has (version 2).
+/// The controllers available in a directory (version 2).
 pub(super) const CONTROLLERS: &str = "cgroup.controllers";
 
-/// The controllers its subdirectories have (version 2).
+/// The controllers enabled for its subdirectories (version 2).
 pub(super) const SUBTREE: &str = "cgroup.subtree_control";
 
 /// How many processes a group may have.
 pub(super) const PIDS_MAX: &str = "pids.max";
 
-/// The time over which a quota is kept, in microseconds: the kernel's own default.
+/// The period a quota applies to, in microseconds: the kernel's default.
 const PERIOD: u64 = 100_000;
 
-/// Most bytes read of a file: process ids of a large group, one a line.
+/// Most bytes read from a file: the process ids of a large group, one per line.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// A value to write.
+/// A value to write to a file of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Setting {
     pub(super) file: &'static str,
@@ -54,15 +54,15 @@ pub(super) struct Setting {
 /// Whether a command may run without a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SettingNeed {
-    /// It must be kept.
+    /// The command must not run without it.
     Required,
     /// The kernel may have been built without it.
     WhereThere,
-    /// It must be kept, or what is above allows less: version 1 takes no quota beyond that.
+    /// Required, unless a group above allows less: version 1 accepts no higher quota.
     OrLessAbove,
 }
 
-/// What the files of a group become for these limits, in the order they are written.
+/// What to write to the files of a group for these limits, in order.
 pub(super) fn settings(
     version: Version,
     controllers: &BTreeSet<Controller>,
@@ -73,7 +73,7 @@ pub(super) fn settings(
         match (version, controller) {
             (Version::V1, Controller::Memory) => {
                 settings.push(required("memory.limit_in_bytes", limits.memory_bytes));
-                // Of memory and swap together, which is how swap is kept out of it.
+                // Memory and swap together; an equal limit leaves no swap.
                 settings.push(where_there(
                     "memory.memsw.limit_in_bytes",
                     limits.memory_bytes,
@@ -114,8 +114,8 @@ pub(super) fn settings(
     settings
 }
 
-/// What the files of a group become so that what dies in it dies fast: ending takes processor time
-/// too, and a thousand processes at a small share of a busy machine would take seconds.
+/// What to write so that a group being killed dies fast: exiting takes processor time too, and a
+/// thousand processes with a small share of a busy machine would take seconds.
 pub(super) fn for_dying(version: Version, controllers: &BTreeSet<Controller>) -> Vec<Setting> {
     if !controllers.contains(&Controller::Cpu) {
         return Vec::new();
@@ -173,7 +173,7 @@ pub(super) fn write_all(directory: &Path, settings: &[Setting]) -> io::Result<()
     Ok(())
 }
 
-/// Writes one file. It must exist: the kernel makes them all.
+/// Writes one file. It must exist: the kernel creates them all.
 pub(super) fn write(directory: &Path, file: &str, value: &str) -> io::Result<()> {
     OpenOptions::new()
         .write(true)
@@ -181,7 +181,6 @@ pub(super) fn write(directory: &Path, file: &str, value: &str) -> io::Result<()>
         .write_all(value.as_bytes())
 }
 
-/// Reads one file.
 pub(super) fn read(directory: &Path, file: &str) -> io::Result<String> {
     let mut text = String::new();
     fs::File::open(directory.join(file))?
@@ -190,7 +189,7 @@ pub(super) fn read(directory: &Path, file: &str) -> io::Result<String> {
     Ok(text)
 }
 
-/// How many processes the kernel ended because the group's memory was used up.
+/// How many processes the kernel killed because the group ran out of memory.
 pub(super) fn killed_for_memory(version: Version, directory: &Path) -> io::Result<u64> {
     let file = match version {
         Version::V1 => "memory.oom_control",
@@ -199,12 +198,12 @@ pub(super) fn killed_for_memory(version: Version, directory: &Path) -> io::Resul
     Ok(counter(&read(directory, file)?, "oom_kill"))
 }
 
-/// How often a new process was refused because the group had as many as it may.
+/// How often a new process was refused because the group was at its limit.
 pub(super) fn refused_processes(directory: &Path) -> io::Result<u64> {
     Ok(counter(&read(directory, "pids.events")?, "max"))
 }
 
-/// The processor time the group's processes have used, where this directory counts it.
+/// The processor time the group's processes have used, if this directory counts it.
 pub(super) fn cpu_used(
     version: Version,
     controllers: &BTreeSet<Controller>,
@@ -218,7 +217,7 @@ pub(super) fn cpu_used(
             let nanoseconds = read(directory, "cpuacct.usage").ok()?;
             nanoseconds.trim().parse().ok().map(Duration::from_nanos)
         }
-        // Counted in every directory, also without the controller.
+        // Counted in every directory, even without the controller.
         Version::V2 => {
             let stat = read(directory, "cpu.stat").ok()?;
             Some(Duration::from_micros(counter(&stat, "usage_usec")))
@@ -226,14 +225,14 @@ pub(super) fn cpu_used(
     }
 }
 
-/// The controllers named in a list, as `cgroup.controllers` has it.
+/// The controllers named in a list in the format of `cgroup.controllers`.
 pub(super) fn listed(text: &str) -> BTreeSet<Controller> {
     text.split_ascii_whitespace()
         .filter_map(Controller::parse)
         .collect()
 }
 
-/// The number after a name in a file of `name number` lines; 0 where it is not there.
+/// The number after a name in a file of `name number` lines; 0 if the name is missing.
 fn counter(text: &str, name: &str) -> u64 {
     text.lines()
         .find_map(|line| {

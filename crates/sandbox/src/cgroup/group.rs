@@ -1,7 +1,8 @@
-//! One command's cgroup: entering it, what it exceeded, ending everything in it, removing it.
+//! One command's cgroup: entering it, finding what it exceeded, killing everything in it, removing
+//! it.
 //!
-//! It is one directory per hierarchy in use. Everything about the command is read before the
-//! directories go, which is when this is dropped.
+//! A cgroup has one directory per hierarchy in use. Read everything about the command before
+//! dropping it, which removes the directories.
 
 use std::{
     collections::BTreeSet,
@@ -23,21 +24,21 @@ use super::{
 };
 use crate::limits::{LimitKeeper, LimitKeepers, Limits};
 
-/// Rounds of finding and killing processes where the kernel cannot do it at once. New ones are
-/// refused while it lasts, so the second round finds none.
+/// Rounds of finding and killing processes where the kernel cannot kill the group at once. New
+/// processes are refused meanwhile, so the second round finds none.
 const KILL_ROUNDS: usize = 16;
 
-/// A cgroup for one command.
+/// The cgroup of one command, removed on drop.
 #[derive(Debug)]
 pub struct Cgroup {
     directories: Vec<Directory>,
-    /// Where each is entered, opened by us: the command's own view of the machine has none.
+    /// Opened by us, because the command's own view of the machine has no cgroups.
     entrances: Vec<OwnedFd>,
     cpu_time: Duration,
     parent: Arc<CgroupParent>,
 }
 
-/// A directory of one hierarchy.
+/// The group's directory in one hierarchy.
 #[derive(Debug, Clone)]
 pub(super) struct Directory {
     pub(super) path: PathBuf,
@@ -46,8 +47,8 @@ pub(super) struct Directory {
 }
 
 impl Cgroup {
-    /// Makes directories of this name below each parent and sets the limits. Nothing is left
-    /// behind when one of them cannot be.
+    /// Makes a directory of this name below each parent and sets the limits. If one of them fails,
+    /// nothing is left behind.
     pub(super) fn create(
         parent: Arc<CgroupParent>,
         name: &str,
@@ -77,10 +78,10 @@ impl Cgroup {
         Ok(group)
     }
 
-    /// Descriptors to write `0` to, each once, in any order: a process of one thread that writes is
-    /// in the group from then on, and so is everything it starts. To be written by the command's
-    /// own process before it becomes the command, not by its init: the init then can neither be
-    /// ended for the command's use of memory nor be refused a process.
+    /// Descriptors to write `0` to, each once, in any order: a single-threaded process that does so
+    /// is in the group from then on, and so is everything it starts. The command's own process must
+    /// write them before it becomes the command, and its init must not: that way the init can
+    /// neither be killed for the command's memory use nor be refused a process.
     pub fn procs_descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.entrances.iter().map(AsFd::as_fd)
     }
@@ -101,8 +102,8 @@ impl Cgroup {
         }
     }
 
-    /// The limit that the kernel says was exceeded, the most telling one first. To be read when
-    /// the command has ended.
+    /// The limit that the kernel says was exceeded, the most telling one first. Read it after the
+    /// command has ended.
     pub fn exceeded(&self) -> Option<Limit> {
         let any = |test: fn(&Directory) -> bool| self.directories.iter().any(test);
         if any(Directory::killed_for_memory) {
@@ -116,24 +117,24 @@ impl Cgroup {
         }
     }
 
-    /// The processor time the whole tree has used, where it is counted.
+    /// The processor time the whole tree has used, if it is counted.
     pub fn cpu_used(&self) -> Option<Duration> {
         self.directories.iter().find_map(|directory| {
             files::cpu_used(directory.version, &directory.controllers, &directory.path)
         })
     }
 
-    /// Lets what is being killed have all the processor time it needs to end. Nothing but what dies
-    /// anyway gets it.
+    /// Gives processes that are being killed all the processor time they need to exit. Only dying
+    /// processes get it.
     pub fn hurry(&self) {
         for directory in &self.directories {
             let settings = files::for_dying(directory.version, &directory.controllers);
-            // It dies without, only slower.
+            // They die without it, only slower.
             let _ = files::write_all(&directory.path, &settings);
         }
     }
 
-    /// Ends every process in the group. Returns when all were told; they are gone soon after.
+    /// Kills every process in the group. Returns once all are signalled; they are gone soon after.
     pub fn kill(&self) -> io::Result<()> {
         self.hurry();
         for directory in &self.directories {
@@ -156,7 +157,7 @@ impl Cgroup {
         self.directories.iter().map(count).max().unwrap_or(0)
     }
 
-    /// From now on nothing in the group can start a process.
+    /// Keeps everything in the group from starting another process.
     fn refuse_processes(&self) {
         for directory in &self.directories {
             if directory.controllers.contains(&Controller::Pids) {
@@ -202,7 +203,7 @@ pub(super) fn kill_each(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Kills a process if it is still in the group once it is held: an id can come round again.
+/// Kills a process if it is still in the group once we hold it: ids are reused.
 fn kill_one(directory: &Path, pid: Pid) -> io::Result<()> {
     let Ok(held) = pidfd_open(pid, PidfdFlags::empty()) else {
         return Ok(());
@@ -226,8 +227,8 @@ mod tests {
     use super::*;
     use crate::cgroup::CgroupSetting;
 
-    /// Version 2 with controllers is not to be had where this was written, so its files are
-    /// checked in a plain directory; those of version 1 are the kernel's own in `tests.rs`.
+    /// Version 2 with controllers was not available where this was written, so its files are
+    /// checked in a plain directory; `tests.rs` uses the kernel's own files of version 1.
     fn check(files: &[(&str, &str)], expect: Option<Limit>) {
         let directory = tempfile::tempdir().expect("a directory");
         for (name, text) in files {

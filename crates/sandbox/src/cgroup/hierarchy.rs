@@ -1,5 +1,5 @@
-//! Which cgroup hierarchies there are and where in them this process is, from what the kernel
-//! prints about mounts and about a process. Pure: text in, paths out.
+//! Which cgroup hierarchies exist and where in them this process is, from what the kernel prints
+//! about mounts and about a process. Pure: text in, paths out.
 
 use std::{
     collections::BTreeSet,
@@ -8,16 +8,16 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// A mounted hierarchy.
+/// A mounted cgroup file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hierarchy {
     /// Where it is mounted.
     pub(super) mount: PathBuf,
     /// How it behaves.
     pub(super) version: Version,
-    /// The controllers it has. For version 2 each directory says so itself.
+    /// The controllers it has. In version 2 each directory lists its own.
     pub(super) controllers: BTreeSet<Controller>,
-    /// The directory of this process.
+    /// The directory this process is in.
     pub(super) own: PathBuf,
 }
 
@@ -44,7 +44,7 @@ pub enum Controller {
 }
 
 impl Controller {
-    /// Every controller that is made use of.
+    /// Every controller Haft uses.
     pub const ALL: [Self; 4] = [Self::Memory, Self::Pids, Self::Cpu, Self::CpuAccounting];
 
     /// The kernel's name for it.
@@ -57,7 +57,7 @@ impl Controller {
         }
     }
 
-    /// The controller the kernel calls so, if it is one that is made use of.
+    /// The controller with this kernel name, if Haft uses it.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -66,7 +66,7 @@ impl Controller {
 }
 
 /// The hierarchies in `/proc/self/mountinfo`, with this process's place in each from
-/// `/proc/self/cgroup`. One that is mounted twice counts once; hierarchies without any use for us
+/// `/proc/self/cgroup`. One that is mounted twice counts once; hierarchies that Haft does not use
 /// are left out.
 pub(super) fn parse(mountinfo: &str, places: &str) -> Vec<Hierarchy> {
     let mut found: Vec<Hierarchy> = Vec::new();
@@ -104,8 +104,8 @@ fn parse_mount(line: &str, places: &str) -> Option<Hierarchy> {
     let place = places
         .lines()
         .find_map(|line| parse_place(line, version, &controllers))?;
-    // In a container the mount may show only a part of the hierarchy; a process outside that part
-    // is taken to be at its top.
+    // In a container the mount may show only part of the hierarchy; a process outside that part is
+    // assumed to be at its top.
     let below = Path::new(place)
         .strip_prefix(&root)
         .ok()
@@ -119,7 +119,7 @@ fn parse_mount(line: &str, places: &str) -> Option<Hierarchy> {
     })
 }
 
-/// `id:controllers:path`; the path where the line is about that hierarchy.
+/// `id:controllers:path`; returns the path if the line describes that hierarchy.
 fn parse_place<'l>(
     line: &'l str,
     version: Version,
@@ -159,7 +159,7 @@ fn unescape(text: &str) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
 
-/// The directory both paths are in or are; both are in the same mount.
+/// The deepest directory that contains both paths; both are in the same mount.
 pub(super) fn common_ancestor(one: &Path, other: &Path) -> PathBuf {
     one.components()
         .zip(other.components())

@@ -1,10 +1,10 @@
-//! Limits for a whole tree of processes, kept by the kernel: a cgroup per command, below a
-//! directory that somebody with the right to do so has handed to this user.
+//! Limits for a whole tree of processes, enforced by the kernel: one cgroup per command, below a
+//! directory that an administrator has handed to this user.
 //!
-//! [`CgroupParent::detect`] finds what this process may create, [`CgroupParent::create`] makes one
+//! [`CgroupParent::detect`] finds what this process may create. [`CgroupParent::create`] makes one
 //! group, whose descriptors the command's own process writes `0` to before it becomes the command.
-//! Must not run anything itself, and must not pretend: a controller that is not to be had is not
-//! in [`CgroupParent::controllers`], and a limit that cannot be set is an error.
+//! This module must not run anything itself, and must not pretend: a controller that is not
+//! available is not in [`CgroupParent::controllers`], and a limit that cannot be set is an error.
 
 mod files;
 mod group;

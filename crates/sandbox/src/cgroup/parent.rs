@@ -1,6 +1,6 @@
-//! What this process may create: a directory of its own in each hierarchy, below one that was
-//! handed to this user. Groups of commands are made in it; it goes when Haft does, and what a
-//! crashed Haft left is removed by the next one.
+//! This process's own directory in each hierarchy, below one that was handed to this user. Commands
+//! get their groups in it. It is removed when Haft ends; the next Haft removes what a crashed one
+//! left.
 
 use std::{
     collections::BTreeMap,
@@ -24,27 +24,27 @@ use crate::{
     owner::{Liveness, Owner},
 };
 
-/// The directory looked for where none is configured, at the top of each hierarchy of version 1.
+/// The directory used when none is configured, at the top of each hierarchy of version 1.
 pub const DEFAULT_PARENT: &str = "haft";
 
-/// What the name of a Haft process's own directory begins with.
+/// The prefix of a Haft process's own directory name.
 const PREFIX: &str = "haft-";
 
-/// Directories that could not be removed yet, at most. Beyond it, the next Haft removes them.
+/// Most directories kept because they could not be removed yet. The next Haft removes the rest.
 const MAX_KEPT: usize = 1024;
 
-/// Directories looked at when a crashed Haft's are removed, at most.
+/// Most directories looked at when removing what a crashed Haft left.
 const MAX_SWEPT: usize = 4096;
 
-/// Tells apart the directories of several back ends in one process.
+/// Distinguishes the directories of several back ends in one process.
 static INSTANCE: AtomicU64 = AtomicU64::new(0);
 
 /// Where cgroups may be made.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum CgroupSetting {
-    /// Nowhere: limits per process only.
+    /// Nowhere: only limits per process.
     Off,
-    /// Wherever this user may, if anywhere.
+    /// Wherever this user is allowed to, if anywhere.
     #[default]
     Auto,
     /// Below this directory of each hierarchy; it is an error if that is not possible.
@@ -56,7 +56,7 @@ pub enum CgroupSetting {
 pub struct CgroupName(String);
 
 impl CgroupName {
-    /// Names parted by slashes, none of them `.` or `..` and none empty.
+    /// Names separated by slashes, none of them empty, `.` or `..`.
     pub fn parse(text: &str) -> Option<Self> {
         let good = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\0', '\n']);
         text.split('/').all(good).then(|| Self(text.to_owned()))
@@ -84,18 +84,18 @@ pub enum CgroupError {
     Create(io::Error),
 }
 
-/// The directories of this Haft process, one per hierarchy in use.
+/// The directories of this Haft process, one for each hierarchy it uses.
 #[derive(Debug)]
 pub struct CgroupParent {
     directories: Vec<Directory>,
     next: AtomicU64,
-    /// Directories of ended commands that something was still dying in.
+    /// Directories of ended commands in which something was still dying.
     kept: Mutex<Vec<PathBuf>>,
 }
 
 impl CgroupParent {
     /// Finds what this process may create and makes its own directories. `None` means that only
-    /// limits per process are to be had.
+    /// limits per process are available.
     pub fn detect(setting: &CgroupSetting) -> Result<Option<Arc<Self>>, CgroupError> {
         let text = |path| fs::read_to_string(path).unwrap_or_default();
         let found = hierarchy::parse(&text("/proc/self/mountinfo"), &text("/proc/self/cgroup"));
@@ -141,7 +141,7 @@ impl CgroupParent {
         }
     }
 
-    /// What can be limited for a whole tree, and by which generation.
+    /// What can be limited for a whole tree, and by which version.
     pub fn controllers(&self) -> BTreeMap<Controller, Version> {
         self.directories
             .iter()
@@ -162,7 +162,7 @@ impl CgroupParent {
             .any(|directory| directory.path.join(files::KILL).exists())
     }
 
-    /// A group for one command.
+    /// Makes a group for one command.
     pub fn create(self: &Arc<Self>, limits: &Limits) -> Result<Cgroup, CgroupError> {
         self.remove_kept();
         let name = self.next.fetch_add(1, Ordering::Relaxed).to_string();
@@ -173,7 +173,7 @@ impl CgroupParent {
         &self.directories
     }
 
-    /// Removes a group's directory, now or when what dies in it has died.
+    /// Removes a group's directory, now or once everything in it has died.
     pub(super) fn remove_or_keep(&self, path: &Path) {
         if removed(path) {
             return;
@@ -199,7 +199,7 @@ impl Drop for CgroupParent {
     }
 }
 
-/// Whether a directory is gone, having tried to remove it.
+/// Tries to remove a directory; returns whether it is gone.
 fn removed(path: &Path) -> bool {
     match fs::remove_dir(path) {
         Ok(()) => true,
@@ -207,13 +207,13 @@ fn removed(path: &Path) -> bool {
     }
 }
 
-/// Makes this process's own directory in a hierarchy, where it may.
+/// Makes this process's own directory in a hierarchy, if it is allowed to.
 fn claim(hierarchy: &Hierarchy, configured: Option<&CgroupName>, own: &str) -> Option<Directory> {
     let candidates = match (hierarchy.version, configured) {
         (_, Some(name)) => vec![hierarchy.mount.join(&name.0)],
         (Version::V1, None) => vec![hierarchy.mount.join(DEFAULT_PARENT)],
-        // Version 2 lets an unprivileged process move only within a part it was handed, so the
-        // part is one of the directories above its own. Its own cannot limit anything: it has a
+        // Version 2 lets an unprivileged process move only within a subtree it was handed, so that
+        // subtree starts at a directory above its own. Its own cannot limit anything: it has a
         // process in it.
         (Version::V2, None) => hierarchy
             .own
@@ -226,7 +226,7 @@ fn claim(hierarchy: &Hierarchy, configured: Option<&CgroupName>, own: &str) -> O
     candidates.iter().find_map(|base| {
         let directory = claim_below(hierarchy, base, own)?;
         if directory.controllers.is_empty() {
-            // Entering it costs, and nothing would be limited.
+            // Entering it has a cost, and nothing would be limited.
             removed(&directory.path);
             return None;
         }
@@ -238,7 +238,7 @@ fn claim_below(hierarchy: &Hierarchy, base: &Path, own: &str) -> Option<Director
     if hierarchy.version == Version::V2 && !may_enter(hierarchy, base) {
         return None;
     }
-    // Succeeds for root, and where it has been made and handed over it is there.
+    // Succeeds for root; anyone else finds it already made and handed over.
     let _ = fs::create_dir(base);
     sweep(base);
     let path = base.join(own);
@@ -261,20 +261,20 @@ fn claim_below(hierarchy: &Hierarchy, base: &Path, own: &str) -> Option<Director
     })
 }
 
-/// Whether this process may move what it starts below `base`: the kernel asks for the right to
-/// write to the group that both places have in common.
+/// Whether this process may move what it starts below `base`: the kernel requires write access to
+/// the closest common ancestor of both places.
 fn may_enter(hierarchy: &Hierarchy, base: &Path) -> bool {
     let meet = common_ancestor(&hierarchy.own, base).join(files::PROCS);
     accessat(CWD, meet, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
 }
 
-/// Hands a directory's controllers down to its subdirectories, as far as it has them.
+/// Enables a directory's controllers for its subdirectories, as far as possible.
 fn enable(directory: &Path) {
     let read = |file| files::listed(&files::read(directory, file).unwrap_or_default());
     let (there, enabled) = (read(files::CONTROLLERS), read(files::SUBTREE));
     for controller in there.difference(&enabled) {
-        // One by one, so that one that cannot be had keeps none of the others back. The result is
-        // read, not assumed.
+        // One by one, so that one that is not available does not hold back the others. The result
+        // is read back, not assumed.
         let _ = files::write(
             directory,
             files::SUBTREE,
@@ -283,7 +283,7 @@ fn enable(directory: &Path) {
     }
 }
 
-/// Removes what crashed Haft processes left below a directory, with whatever still runs in it.
+/// Removes what crashed Haft processes left below a directory, and kills whatever still runs in it.
 fn sweep(base: &Path) {
     let Ok(entries) = fs::read_dir(base) else {
         return;
@@ -320,12 +320,12 @@ impl CgroupParent {
         self.directories.iter().map(path).collect()
     }
 
-    /// One without directories.
+    /// A parent without directories.
     pub(super) fn empty() -> Arc<Self> {
         Arc::new(Self::of(Vec::new()))
     }
 
-    /// One in the hierarchy of version 2, also where it has no controllers.
+    /// A parent in the version 2 hierarchy, even if that has no controllers.
     pub(super) fn of_version_2(name: &str) -> Arc<Self> {
         let text = |path| fs::read_to_string(path).expect("read");
         let found = hierarchy::parse(&text("/proc/self/mountinfo"), &text("/proc/self/cgroup"));
@@ -360,7 +360,7 @@ mod tests {
         file(path, files::CONTROLLERS, "cpuset cpu io memory pids\n");
         file(path, files::SUBTREE, "memory pids\n");
         enable(path);
-        // A plain file keeps what is written to its beginning; the kernel takes it as an order.
+        // A plain file keeps the first bytes as written; the kernel treats each write as a command.
         assert_eq!(
             files::read(path, files::SUBTREE).expect("read"),
             "+cpury pids\n"

@@ -1,4 +1,5 @@
-//! What cgroups keep here and what root would have to do for the rest, for `haft doctor`.
+//! What cgroups limit on this machine and what root would have to do for the rest, for
+//! `haft doctor`.
 
 use std::{collections::BTreeMap, fs};
 
@@ -7,20 +8,20 @@ use super::{
     parent::{CgroupError, CgroupParent, CgroupSetting, DEFAULT_PARENT},
 };
 
-/// What cgroups keep for a command here.
+/// What cgroups can limit on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupReport {
-    /// For each controller, which generation keeps it; `None` where only limits per process hold.
+    /// For each controller, which version limits it; `None` where only limits per process apply.
     pub controllers: BTreeMap<Controller, Option<Version>>,
-    /// Whether the kernel can end a whole tree at once.
+    /// Whether the kernel can kill a whole tree at once.
     pub kills_at_once: bool,
     /// What root can do about what is missing, as commands; `None` when nothing is.
     pub remedy: Option<String>,
 }
 
 impl CgroupReport {
-    /// Looks at this machine by making the directories commands would be put in, and removing
-    /// them again.
+    /// Checks this machine by making the directories commands would be put in, and removing them
+    /// again.
     pub fn look(setting: &CgroupSetting) -> Result<Self, CgroupError> {
         let parent = CgroupParent::detect(setting)?;
         let held = parent
@@ -50,7 +51,7 @@ fn remedy(setting: &CgroupSetting) -> String {
     commands(&found, &name)
 }
 
-/// Hands a directory of each hierarchy to this user.
+/// The commands that hand a directory of each hierarchy to this user.
 fn commands(found: &[hierarchy::Hierarchy], name: &str) -> String {
     let user = rustix::process::geteuid().as_raw();
     let of = |version| {
@@ -63,8 +64,7 @@ fn commands(found: &[hierarchy::Hierarchy], name: &str) -> String {
         return format!("mkdir -p {directories} && chown -R {user} {directories}");
     }
     match of(Version::V2).next() {
-        // A process moves only within the part of the tree that is its user's, so it must already
-        // be in there.
+        // A process moves only within the subtree its user owns, so it must already be in there.
         Some(directory) => format!(
             "mkdir -p {directory}/run && chown -R {user} {directory} && \
              echo PID_OF_YOUR_SHELL > {directory}/run/cgroup.procs; \

@@ -1,5 +1,5 @@
-//! Real cgroups of this machine. Root hands a directory of each hierarchy to the user the tests
-//! run as and says its name in `HAFT_TEST_CGROUP` (`.ci/run`); without it these tests fail.
+//! Uses real cgroups of this machine. Root hands a directory of each hierarchy to the user the
+//! tests run as and puts its name in `HAFT_TEST_CGROUP` (`.ci/run`); without it these tests fail.
 
 use std::{
     fs,
@@ -115,7 +115,7 @@ fn a_quota_holds_back_a_busy_loop() {
     let spin = "timeout 1 sh -c 'while :; do :; done'";
     let mut child = start(&group, &format!("{spin} & {spin}; wait"));
     child.wait().expect("ended");
-    // Unbounded it would be one processor at least.
+    // Without the limit it would use at least one whole processor.
     let most = began.elapsed().mul_f64(0.2) + Duration::from_millis(150);
     let used = group.cpu_used().expect("counted");
     assert!(used < most, "{used:?} of at most {most:?}");
@@ -201,8 +201,8 @@ fn a_fork_bomb_is_ended_one_by_one() {
     }
 }
 
-/// A process of one thread that enters does not wait for every processor; a whole process would,
-/// ten milliseconds and more.
+/// A single-threaded process that enters does not wait for every processor; a whole process would,
+/// for ten milliseconds or more.
 #[test]
 #[ignore = "ci: needs a cgroup of its own"]
 fn entering_is_quick() {
@@ -213,7 +213,7 @@ fn entering_is_quick() {
         group.procs_descriptors().map(entered).for_each(drop);
         began.elapsed()
     };
-    // On a thread of its own, so that it is not this test's process that moves.
+    // On its own thread, so that the process of this test does not move.
     let mut taken: Vec<Duration> = std::thread::scope(|scope| {
         let enter = |_| scope.spawn(enter).join().expect("entered");
         (0..101).map(enter).collect()

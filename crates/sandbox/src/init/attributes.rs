@@ -1,10 +1,10 @@
-//! Mode and times of files, in a sandbox that has the machine's own file system.
+//! Mode and times of files, in a sandbox that sees the machine's own file system.
 //!
-//! Landlock does not guard them, so without a file system of its own a command could open
-//! somebody's private key to everybody. The init makes these changes itself, on a file it has
-//! opened and seen to lie where the command may change things: what was looked at is what is
-//! changed, whatever the command does to its memory or its names meanwhile. Owners and extended
-//! attributes are not changed at all.
+//! Landlock does not guard them, so without its own file system a command could make somebody's
+//! private key readable for everybody. The init makes these changes itself, on a file it has opened
+//! and seen to lie where the command may change things: what was checked is what is changed,
+//! whatever the command does to its memory or its names meanwhile. Owners and extended attributes
+//! are never changed.
 
 use std::{
     os::fd::{AsRawFd, OwnedFd},
@@ -19,21 +19,20 @@ use rustix::{
 use super::names::{low_half, read_text};
 use crate::filter::{Call, read_memory};
 
-/// Where attributes may be changed.
+/// The places where attributes may be changed.
 pub(super) struct Attributes {
     places: Vec<PathBuf>,
 }
 
-/// What became of a call.
+/// The result of an attribute call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AttributeChange {
-    /// It was made, or failed as it would have.
+    /// The change was made, or failed as it would have for the command.
     Made(Result<(), Errno>),
-    /// It was not made: the file lies elsewhere.
+    /// Refused: the file lies outside the allowed places.
     Elsewhere(PathBuf),
 }
 
-/// A change of a file.
 enum Change {
     Mode(Mode),
     Times(Timestamps),
@@ -45,7 +44,7 @@ struct Target {
     directory: Option<u64>,
     /// The text of its path; `None` means the descriptor itself.
     path: Option<u64>,
-    /// Whether a link at the end is itself meant.
+    /// Whether a final link is followed.
     flags: OFlags,
 }
 
@@ -59,8 +58,8 @@ impl Attributes {
         }
     }
 
-    /// Makes the change a call asks for. `still_waits` says whether its caller's id still means
-    /// its caller.
+    /// Makes the change a call asks for. `still_waits` tells whether its caller's id still refers
+    /// to its caller.
     pub(super) fn change(&self, call: &Call, still_waits: impl Fn() -> bool) -> AttributeChange {
         let (target, change) = match parse(call) {
             Ok(parsed) => parsed,
@@ -99,7 +98,7 @@ impl Target {
             Some(address) => {
                 let mut text = read_text(pid, address)?;
                 if let Some(rest) = text.strip_prefix(b"/proc/self/") {
-                    // Its own, not ours.
+                    // The caller's `self`, not ours.
                     text = [format!("/proc/{pid}/").as_bytes(), rest].concat();
                 }
                 openat(base, text, flags | self.flags, Mode::empty())
@@ -108,7 +107,7 @@ impl Target {
     }
 }
 
-/// What a call asks for.
+/// The file and the change a call asks for.
 fn parse(call: &Call) -> Result<(Target, Change), Errno> {
     let [first, second, third, fourth, ..] = call.arguments;
     let by_path = |path| Target {
@@ -148,7 +147,7 @@ fn parse(call: &Call) -> Result<(Target, Change), Errno> {
             let times = times(call.pid, third, Unit::Nanoseconds)?;
             Ok((at(first, second, flags), times))
         }
-        // As a file system says that has none; programs then keep to the mode.
+        // As a file system without them answers; programs then keep to the mode.
         libc::SYS_setxattr
         | libc::SYS_lsetxattr
         | libc::SYS_fsetxattr
@@ -160,7 +159,7 @@ fn parse(call: &Call) -> Result<(Target, Change), Errno> {
     }
 }
 
-/// How a pair of times is written.
+/// The format of a pair of times.
 #[derive(Clone, Copy)]
 enum Unit {
     Seconds,
@@ -168,7 +167,7 @@ enum Unit {
     Nanoseconds,
 }
 
-/// Reads a pair of times; none means now.
+/// Reads a pair of times; a null address means now.
 fn times(pid: u32, address: u64, unit: Unit) -> Result<Change, Errno> {
     if address == 0 {
         let now = Timespec {

@@ -1,8 +1,8 @@
-//! The way to the proxy, beside the command: a process of the init's own that leads a port of the
-//! sandbox's loopback to the proxy's socket.
+//! The command's way to the proxy: a child of the init that forwards a port of the sandbox's
+//! loopback to the proxy's socket.
 //!
-//! It is outside what confines the command, which can neither signal nor trace it. Its port is open
-//! before the command starts, so no program ever finds it closed.
+//! It runs outside what confines the command, which can neither signal nor trace it. Its port is
+//! open before the command starts, so no program ever finds it closed.
 #![expect(unsafe_code, reason = "fork is only to be had from libc")]
 
 use haft_contract::egress::{EgressRules, HostRule};
@@ -27,13 +27,13 @@ pub(super) fn start(line: &BridgeLine, description: &Description) -> Result<Pid,
     // SAFETY: this process has one thread, so its copy finds everything in order.
     match unsafe { libc::fork() } {
         0 => {
-            // Nothing of the command's and nothing of Haft's.
+            // Drops everything that belongs to the command or to Haft.
             let _ = let_go_of_streams(&description.command.streams);
             for number in description.groups.iter().chain([&description.channel]) {
                 drop(adopt(*number));
             }
             let _ = bridge.serve(&line.socket);
-            // SAFETY: ends this process without running anything of the one it was copied from.
+            // SAFETY: ends this process without running any code of the process it was copied from.
             unsafe { libc::_exit(1) }
         }
         -1 => Err(Errno::AGAIN),

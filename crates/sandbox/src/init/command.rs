@@ -1,7 +1,7 @@
 //! The process that becomes the command: from fork to exec, in the order that matters.
 //!
-//! It gives up rights step by step and reports the step that failed. Every step is required; there
-//! is no way to the command past one of them.
+//! It gives up rights step by step and reports the step that failed. Every step is required; the
+//! command does not run unless all succeed.
 #![expect(
     unsafe_code,
     reason = "fork, exec and signals are only to be had from libc"
@@ -25,10 +25,11 @@ use crate::{
     wire::{self, CommandLine, File, Notice, Step},
 };
 
-/// A process that is on its way to becoming the command.
+/// A process that is about to become the command.
 pub(super) struct StartingCommand {
     pub(super) pid: Pid,
-    /// Brings the listener of its filter, and why it failed; ends when it has become the command.
+    /// Delivers the listener of its filter, or why it failed; closes once it has become the
+    /// command.
     pub(super) socket: OwnedFd,
 }
 
@@ -49,7 +50,7 @@ pub(super) fn start(
         0 => {
             let Err(failure) = become_command(command, groups, program, theirs.as_fd());
             let _ = wire::send(&theirs, &failure.notice(), None);
-            // SAFETY: ends this process without running anything of the one it was copied from.
+            // SAFETY: ends this process without running any code of the process it was copied from.
             unsafe { libc::_exit(127) }
         }
         -1 => Err(last_error()),
@@ -60,7 +61,7 @@ pub(super) fn start(
     }
 }
 
-/// A step that failed.
+/// A step that failed, and its error.
 struct Failure {
     step: Step,
     errno: Errno,
@@ -89,7 +90,7 @@ fn become_command(
     default_signals();
     place_streams(&command.streams).map_err(on(Step::Process))?;
     if command.takes_terminal {
-        // Standard input may be closed instead.
+        // Standard input may be closed.
         rustix::process::ioctl_tiocsctty(rustix::stdio::stdout()).map_err(on(Step::Terminal))?;
     }
     for group in groups {
@@ -120,9 +121,9 @@ fn become_command(
     Err(failure(Step::Program, executable.execute()))
 }
 
-/// Gives the command's own descriptors their numbers, from 0.
+/// Gives the command's own descriptors their numbers, starting at 0.
 fn place_streams(streams: &[i32]) -> Result<(), Errno> {
-    /// Above every number a stream has or gets.
+    /// Above every number a stream has or will get.
     const CLEAR: i32 = 64;
     let clear = streams
         .iter()
@@ -131,8 +132,8 @@ fn place_streams(streams: &[i32]) -> Result<(), Errno> {
         .map(|stream| rustix::io::fcntl_dupfd_cloexec(stream, CLEAR))
         .collect::<Result<Vec<_>, _>>()?;
     for (number, stream) in (0..).zip(&clear) {
-        // SAFETY: what has this number now is a stream that was duplicated above, or one of the
-        // init's, of which this process needs none below the streams' count.
+        // SAFETY: this number now belongs to a stream that was duplicated above, or to one of the
+        // init's descriptors, of which this process needs none below the streams' count.
         if unsafe { libc::dup2(stream.as_raw_fd(), number) } < 0 {
             return Err(last_error());
         }
@@ -140,7 +141,7 @@ fn place_streams(streams: &[i32]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Goes to the directory without following a link anywhere below the root.
+/// Changes to the directory without following a link anywhere below the root.
 fn change_directory(command: &CommandLine) -> Result<(), Errno> {
     let root = rustix::fs::open(
         &command.root,
@@ -157,7 +158,7 @@ fn change_directory(command: &CommandLine) -> Result<(), Errno> {
     rustix::process::fchdir(directory)
 }
 
-/// What to execute, ready to: nothing is allocated once the limits are set.
+/// What to execute, prepared in advance: nothing is allocated once the limits are set.
 struct Executable {
     candidates: Vec<CString>,
     arguments: Vec<CString>,
@@ -189,7 +190,7 @@ impl Executable {
         })
     }
 
-    /// Executes the first candidate that can be; returns only why none could.
+    /// Executes the first candidate that works; returns only if none did, with the reason.
     fn execute(&self) -> Errno {
         let arguments = pointers(&self.arguments);
         let environment = pointers(&self.environment);
@@ -218,8 +219,8 @@ fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
         .collect()
 }
 
-/// Every descriptor from this number is closed by the exec, and not before: the last of them says
-/// whether that worked.
+/// Closes every descriptor from this number at the exec, and not before: the last of them reports
+/// whether the exec worked.
 fn close_from(number: u32) -> Result<(), Errno> {
     let flags = libc::CLOSE_RANGE_CLOEXEC.cast_signed();
     // SAFETY: only marks descriptors; none is closed here.
@@ -231,10 +232,10 @@ fn close_from(number: u32) -> Result<(), Errno> {
     }
 }
 
-/// Every signal at its default and none blocked, whatever the init does about its own.
+/// Sets every signal to its default and blocks none, whatever the init does with its own.
 fn default_signals() {
-    // SAFETY: setting a disposition to the default touches no memory of ours; numbers that cannot
-    // be set are refused. The set is initialised by the first of the two calls on it.
+    // SAFETY: setting a disposition to the default touches no memory of ours; the kernel refuses
+    // numbers that cannot be set. The set is initialised by the first of the two calls on it.
     unsafe {
         for number in 1..=64 {
             libc::signal(number, libc::SIG_DFL);

@@ -1,35 +1,35 @@
-//! Whether a call would connect somewhere that the sandbox's own network does not lead to.
+//! Whether a call would connect somewhere that the sandbox's own network does not reach.
 //!
-//! The network namespace refuses such a connection anyway, with an error that says nothing about a
-//! sandbox. Looking first is what lets the outcome say so. Like every look at memory of the command
-//! it decides nothing that the kernel would not decide as well.
+//! The network namespace refuses such a connection anyway, but with an error that says nothing
+//! about a sandbox. Checking first lets the outcome say so. Like every look at the command's
+//! memory, it decides nothing that the kernel would not decide as well.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::filter::{Call, read_memory};
 
-/// Where names are looked up when nobody says otherwise.
+/// The port on which names are looked up by default.
 const NAME_SERVICE: u16 = 53;
 
-/// What a look at a connection found.
+/// Where a connection leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Destination {
-    /// The sandbox's own: its loopback, a Unix socket, or nothing the kernel understands.
+    /// Inside the sandbox: its loopback, a Unix socket, or nothing the kernel understands.
     Own,
-    /// Its own loopback, to look up a name: nobody answers there.
+    /// The name service port on its own loopback, where nobody answers.
     Names,
-    /// Somewhere else.
+    /// Anywhere else.
     Outside(SocketAddr),
 }
 
-/// Where a `connect` leads.
+/// The destination of a `connect`.
 pub(super) fn destination(call: &Call) -> Destination {
     let address = call.arguments.get(1).copied().unwrap_or_default();
-    // An address of the Internet is at most this long; a longer one is of another family.
+    // An Internet address is at most this long; a longer one belongs to another family.
     let mut bytes = [0_u8; 28];
     match read_memory(call.pid, address, &mut bytes) {
         Ok(got) => bytes.get(..got).map_or(Destination::Own, judge),
-        // The kernel finds the same fault.
+        // The kernel will hit the same fault.
         Err(_) => Destination::Own,
     }
 }

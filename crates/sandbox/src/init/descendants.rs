@@ -1,5 +1,5 @@
-//! Everything the command started, as its init finds it: the whole pid namespace, or all
-//! descendants, which come back to the init when their parents end.
+//! Everything the command started, as its init sees it: the whole pid namespace, or all
+//! descendants, which are reparented to the init when their parents end.
 #![expect(unsafe_code, reason = "signals by number are only to be had from libc")]
 
 use std::{collections::HashMap, time::Duration};
@@ -11,7 +11,7 @@ use rustix::{
 
 use crate::wire::TreeTracking;
 
-/// Between two rounds of killing, for those that are about to go.
+/// Between two rounds of killing, so that dying processes can go.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Signals a process group.
@@ -24,30 +24,30 @@ pub(super) fn signal_group(leader: Pid, signal: i32) {
 pub(super) fn signal_all(tree: TreeTracking, signal: i32) {
     match tree {
         TreeTracking::Namespace => {
-            // SAFETY: touches no memory. As the first process of its namespace this one means
-            // everybody else in it by -1.
+            // SAFETY: touches no memory. This is the first process of its namespace, so -1 means
+            // everybody else in it.
             unsafe { libc::kill(-1, signal) };
         }
         TreeTracking::Descendants => {
             for pid in all() {
-                // SAFETY: touches no memory. Each is a descendant, and stays on the table until
-                // this process or one it looks at has reaped it.
+                // SAFETY: touches no memory. Each is a descendant, and stays in the process table
+                // until this process or one it looks at has reaped it.
                 unsafe { libc::kill(pid, signal) };
             }
         }
     }
 }
 
-/// Kills all descendants until none is left. Whoever forks meanwhile is found in the next round.
+/// Kills all descendants until none is left. The next round finds whatever forked meanwhile.
 pub(super) fn kill_all() {
-    // Looking for processes takes a look at the whole machine; mostly there are none left.
+    // Finding processes takes a scan of the whole machine; mostly there are none left.
     while any_left() {
         signal_all(TreeTracking::Descendants, libc::SIGKILL);
         std::thread::sleep(LOOK_AGAIN);
     }
 }
 
-/// Whether there are children, after those that have ended are off the table.
+/// Reaps children that have ended, and returns whether any are left.
 fn any_left() -> bool {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
@@ -58,7 +58,7 @@ fn any_left() -> bool {
     }
 }
 
-/// Whether one process is all that is left.
+/// Whether `process` is the only one of the tree left.
 pub(super) fn only(process: Pid, tree: TreeTracking) -> bool {
     let one = process.as_raw_nonzero().get();
     match tree {
@@ -67,7 +67,7 @@ pub(super) fn only(process: Pid, tree: TreeTracking) -> bool {
     }
 }
 
-/// Everything that runs in the tree; in a namespace this process is among them.
+/// Everything that runs in the tree; in a namespace that includes this process.
 pub(super) fn everything(tree: TreeTracking) -> Vec<i32> {
     match tree {
         TreeTracking::Namespace => ids(),
@@ -75,8 +75,8 @@ pub(super) fn everything(tree: TreeTracking) -> Vec<i32> {
     }
 }
 
-/// All descendants of this process. Who is whose child is told by the kernel where it is built to,
-/// else by a look at every process of the machine.
+/// All descendants of this process. The kernel lists children if it was built to; otherwise this
+/// looks at every process of the machine.
 fn all() -> Vec<i32> {
     let this = rustix::process::getpid().as_raw_nonzero().get();
     if children_told_by_kernel(this).is_some() {
@@ -91,7 +91,7 @@ fn all() -> Vec<i32> {
     below(this, |pid| children.remove(&pid).unwrap_or_default())
 }
 
-/// Everything below a process, where `children` are the children of one.
+/// Everything below a process; `children` returns the children of one process.
 fn below(process: i32, mut children: impl FnMut(i32) -> Vec<i32>) -> Vec<i32> {
     let mut found = Vec::new();
     let mut waiting = vec![process];
@@ -104,7 +104,7 @@ fn below(process: i32, mut children: impl FnMut(i32) -> Vec<i32>) -> Vec<i32> {
     found
 }
 
-/// The children of a process, of all its threads.
+/// The children of a process, from all its threads.
 fn children_told_by_kernel(pid: i32) -> Option<Vec<i32>> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let mut children = Vec::new();
@@ -129,7 +129,7 @@ fn ids() -> Vec<i32> {
 
 fn parent(pid: i32) -> Option<i32> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name is in parentheses and may hold anything, also parentheses and spaces.
+    // The name is in parentheses and may contain anything, including parentheses and spaces.
     let after_name = stat.iter().rposition(|byte| *byte == b')')? + 2;
     let rest = std::str::from_utf8(stat.get(after_name..)?).ok()?;
     rest.split(' ').nth(1)?.parse().ok()

@@ -1,7 +1,7 @@
-//! Answers the calls that the system call filter hands over, and notes what was refused.
+//! Answers the calls that the system call filter hands over, and records what was refused.
 //!
-//! Every refusal is told once, however often it happens. Nothing here allows what the filter does
-//! not: a call either fails or is one that only creates a name, and then the kernel decides.
+//! Every refusal is reported once, however often it happens. Nothing here allows what the filter
+//! does not: a call either fails, or it only creates a name and then the kernel decides.
 
 use std::{
     collections::BTreeSet,
@@ -31,10 +31,10 @@ use crate::{
 /// The bit that marks a call of the x32 convention.
 const X32: i32 = 0x4000_0000;
 
-/// The network of the command.
+/// What network the command has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Network {
-    /// None, not even its own.
+    /// None, not even a loopback.
     Absent,
     /// Its own, which leads nowhere.
     Own,
@@ -42,18 +42,18 @@ pub(super) enum Network {
     Proxied,
 }
 
-/// What is watched beside the list.
+/// What is checked in addition to the lists of calls.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ListenerWatch<'a> {
     /// Protected names, in the workspace with this root.
     pub(super) names: Option<&'a Path>,
-    /// Where connections lead.
+    /// Destinations of connections.
     pub(super) network: Network,
     /// Attributes of files, which may be changed only where these rules allow a change.
     pub(super) attributes: Option<&'a LandlockRules>,
 }
 
-/// Who answers.
+/// Receives the filtered calls of one sandbox.
 pub(super) struct Listener {
     socket: OwnedFd,
     names: Option<ProtectedNames>,
@@ -62,7 +62,7 @@ pub(super) struct Listener {
     told: BTreeSet<String>,
 }
 
-/// What becomes of a call.
+/// How a call is handled.
 enum Verdict {
     Answer(FilterAnswer),
     Refuse(Errno, RefusalMessage),
@@ -83,12 +83,12 @@ impl Listener {
         }
     }
 
-    /// What becomes readable when a call waits.
+    /// Becomes readable when a call waits.
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Answers one call. Returns what to tell, if it was refused and that is new.
+    /// Answers one call. Returns a message if it was refused for the first time.
     pub(super) fn serve(&mut self) -> Result<Option<RefusalMessage>, Errno> {
         let Some(call) = filter::take(self.socket())? else {
             return Ok(None);
@@ -161,11 +161,11 @@ impl Listener {
         }
         let family = call.arguments.first().copied().unwrap_or_default();
         if number == libc::SYS_socket && family == u64::from(libc::AF_UNIX.unsigned_abs()) {
-            // Name services are asked this way by every second program, which then does without.
+            // Almost every program asks name services this way and copes without them.
             return Verdict::Answer(FilterAnswer::Fail(Errno::AFNOSUPPORT));
         }
         match denied_name(number) {
-            // As a kernel answers that never knew it.
+            // As a kernel that does not know the call answers.
             None => Verdict::Answer(FilterAnswer::Fail(Errno::NOSYS)),
             Some(name) => {
                 let what = if number == libc::SYS_socket {
@@ -185,7 +185,7 @@ impl Listener {
         }
     }
 
-    /// Changes of attributes are made here, or not at all.
+    /// Changes attributes here, or refuses.
     fn judge_attributes(&self, call: &Call) -> Verdict {
         let Some(attributes) = &self.attributes else {
             return Verdict::Answer(FilterAnswer::Continue);
@@ -208,8 +208,8 @@ impl Listener {
         }
     }
 
-    /// What leads out is refused as the kernel would, and told of. A name that is looked up finds
-    /// nobody to ask; that too is the sandbox's doing.
+    /// Refuses connections that lead out, as the kernel would, and reports them. A name lookup
+    /// finds nobody to ask; that too is because of the sandbox.
     fn judge_connection(&self, call: &Call) -> Verdict {
         let why = match self.network {
             Network::Absent | Network::Own => {
@@ -237,7 +237,8 @@ impl Listener {
         if filter::still_waits(self.socket(), call.id)
             && let Some(pid) = pid
         {
-            // It waits in the call and cannot end before it is answered, so the id means it.
+            // It waits in the call and cannot end before it is answered, so the id still refers to
+            // it.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
@@ -247,8 +248,8 @@ impl Listener {
     }
 }
 
-/// Whether a call would make a program that runs as whoever owns it. The mode is in a register, so
-/// nobody can change it after this look.
+/// Whether a call would make a set-user-ID or set-group-ID program. The mode is in a register, so
+/// nobody can change it after this check.
 fn sets_ids(call: &Call) -> bool {
     let number = i64::from(call.number);
     let Some((_, place)) = MODES.iter().find(|(known, _)| *known == number) else {
@@ -263,8 +264,8 @@ fn sets_ids(call: &Call) -> bool {
     makes && argument(*place) & SET_IDS != 0
 }
 
-/// Whether a call changes how a thread of the caller's own process is scheduled: programs name
-/// themselves by number too.
+/// Whether a call changes how a thread of the caller's own process is scheduled: programs also
+/// refer to themselves by number.
 fn is_of_its_own_threads(call: &Call) -> bool {
     let number = i64::from(call.number);
     if !SCHEDULING.iter().any(|(_, known)| *known == number) {
@@ -277,7 +278,7 @@ fn is_of_its_own_threads(call: &Call) -> bool {
         libc::SYS_setpriority | libc::SYS_ioprio_set => return false,
         _ => first,
     };
-    // By its leader: the caller may itself be another thread.
+    // Compares thread group leaders: the caller may itself be another thread.
     let leader = |thread: i64| {
         let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
         let line = status.lines().find(|line| line.starts_with("Tgid:"))?;

@@ -1,10 +1,10 @@
-//! The init of a sandbox: a helper process that starts the command, watches over it, and takes
-//! everything the command started with it when it ends.
+//! The init of a sandbox: a helper process that starts the command, supervises it, and ends
+//! everything the command started when it ends.
 //!
 //! It stays outside what confines the command, so the command can neither signal nor trace it, and
-//! it cannot be read (`/proc/1/mem`, `/proc/1/environ`). It runs until the command's tree has ended,
-//! until it is told to end it, or until Haft is gone, whichever comes first. It must not read
-//! anything the command wrote but the text of a path it asks to create.
+//! it cannot be read (`/proc/1/mem`, `/proc/1/environ`). It runs until the command's tree has
+//! ended, until it is told to end it, or until Haft is gone, whichever comes first. It must not
+//! read anything the command wrote except the text of a path the command asks to create.
 #![expect(
     unsafe_code,
     reason = "signal masks and inherited descriptors are only to be had from libc"
@@ -45,9 +45,9 @@ use crate::{
     wire::{self, Description, Notice, Order, Status, Step, TreeTracking},
 };
 
-/// Runs the init; the argument is the number of the descriptor with its description.
+/// Runs the init; the argument is the number of the descriptor that holds its description.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
-    // Before anything of the command exists that could look.
+    // Before any process of the command exists that could look.
     let hidden = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let number = arguments.first().and_then(|number| number.parse().ok());
     let (Ok(()), Some(number)) = (hidden, number) else {
@@ -70,13 +70,12 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// The init at work.
 struct Init<'a> {
     tree: TreeTracking,
     channel: &'a OwnedFd,
     signals: OwnedFd,
     command: Pid,
-    /// While the command is not yet what it will be.
+    /// Set until the exec: the socket of the process that becomes the command.
     starting: Option<OwnedFd>,
     listener: Option<Listener>,
     watch: ListenerWatch<'a>,
@@ -85,20 +84,20 @@ struct Init<'a> {
     phase: Phase,
 }
 
-/// What reaping found.
+/// What one round of reaping found.
 struct ReapResult {
     command: Option<WaitStatus>,
     none_left: bool,
 }
 
-/// How far the command is.
+/// How far the command has got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// It runs.
     Running,
     /// It has ended; something it started may still run.
     Ended,
-    /// There is nothing more to wait for.
+    /// Nothing is left to wait for.
     Over,
 }
 
@@ -120,7 +119,7 @@ impl<'a> Init<'a> {
         let own = pidfd_open(rustix::process::getpid(), PidfdFlags::empty())
             .map_err(on(Step::Process))?;
         wire::send(channel, &Notice::Ready, Some(own.as_fd())).map_err(on(Step::Process))?;
-        // From here on nothing may wait for Haft to read.
+        // From here on nothing may block on Haft reading.
         fcntl_setfl(channel, OFlags::NONBLOCK).map_err(on(Step::Process))?;
         check_identities(description)?;
         let bridge = match &description.bridge {
@@ -145,7 +144,7 @@ impl<'a> Init<'a> {
         })
     }
 
-    /// Does what there is to do until everything is over.
+    /// Handles events until everything is over.
     fn serve(&mut self) {
         while self.phase != Phase::Over {
             for ready in self.wait() {
@@ -162,7 +161,7 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Looks now and then whether a limit is used up.
+    /// Checks now and then whether a limit is used up.
     fn observe(&mut self) {
         if self.starting.is_some() {
             return;
@@ -179,7 +178,7 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Ends everything the command started.
+    /// Kills everything the command started.
     fn end(&self) {
         match self.tree {
             // The kernel ends the namespace with its first process.
@@ -188,7 +187,7 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Waits until there is something to do, and says what.
+    /// Waits until there is something to do, and returns it.
     fn wait(&self) -> Vec<ReadyEvent> {
         let listener = self.listener.as_ref().map(Listener::socket);
         let mut waited = vec![
@@ -210,7 +209,7 @@ impl<'a> Init<'a> {
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) => {}
             Err(Errno::INTR | Errno::AGAIN) => return Vec::new(),
-            // An init that cannot wait for anything any more must not go on as if it could.
+            // An init that cannot wait any more must not go on as if it could.
             Err(_) => return vec![ReadyEvent::Broken],
         }
         waited
@@ -220,13 +219,13 @@ impl<'a> Init<'a> {
             .collect()
     }
 
-    /// Takes every process that has ended off the table, and tells of the command's end.
+    /// Reaps every process that has ended, and reports the command's end.
     fn reap(&mut self) {
         let mut drained = [0_u8; size_of::<libc::signalfd_siginfo>() * 8];
         let _ = rustix::io::read(&self.signals, &mut drained);
         let reaped = reap_all(self.command);
         if reaped.command.is_some() {
-            // It may have failed on the way, and says why itself.
+            // It may have failed before the exec; if so, it has sent the reason.
             self.hear_command();
             self.phase = match self.phase {
                 Phase::Running => Phase::Ended,
@@ -252,7 +251,7 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Hears from the process that is to become the command.
+    /// Reads from the process that is about to become the command.
     fn hear_command(&mut self) {
         while let Some(socket) = &self.starting {
             match wire::receive_now::<Notice>(socket) {
@@ -290,7 +289,7 @@ impl<'a> Init<'a> {
         }
     }
 
-    /// Does what Haft asks for. That it is gone is the last order.
+    /// Carries out what Haft asks for. Haft being gone is the last order.
     fn obey(&mut self) {
         match wire::receive::<Order>(self.channel) {
             Ok(Some((Order::SignalGroup(signal), _))) => {
@@ -307,7 +306,7 @@ impl<'a> Init<'a> {
     }
 }
 
-/// What is watched beside the list of system calls.
+/// What is checked in addition to the lists of system calls.
 fn watch(description: &Description) -> ListenerWatch<'_> {
     let command = &description.command;
     let watches = command.filter.is_some_and(|filter| filter.watches_names);
@@ -322,27 +321,27 @@ fn watch(description: &Description) -> ListenerWatch<'_> {
     }
 }
 
-/// Something to do.
+/// What woke the init.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReadyEvent {
     /// A process has ended.
     Signals,
-    /// Haft says something, or is gone.
+    /// Haft sent something, or is gone.
     Channel,
     /// A call waits for an answer.
     Listener,
     /// The last process under the filter has exited: no call will ever wait again.
     NobodyFiltered,
-    /// The process that is to become the command says something, or has become it.
+    /// The process that is to become the command sent something, or has become it.
     Starting,
-    /// Nothing can be waited for any more.
+    /// Waiting itself failed.
     Broken,
 }
 
-/// What there is to do where these events were seen.
+/// What to do after these poll events.
 ///
-/// A listener that hung up stays ready until it is closed, and its process is reaped only later:
-/// taken for work, it would make the init spin between the two.
+/// A listener that hung up stays ready until it is closed, and its process is reaped only later. If
+/// that counted as work, the init would spin in between.
 fn ready(waited: ReadyEvent, events: PollFlags) -> Option<ReadyEvent> {
     if events.is_empty() {
         return None;
@@ -354,7 +353,7 @@ fn ready(waited: ReadyEvent, events: PollFlags) -> Option<ReadyEvent> {
     })
 }
 
-/// Takes every process that has ended off the table.
+/// Reaps every process that has ended.
 fn reap_all(command: Pid) -> ReapResult {
     let mut reaped = ReapResult {
         command: None,
@@ -373,8 +372,8 @@ fn reap_all(command: Pid) -> ReapResult {
     }
 }
 
-/// Compares what was mounted with what was meant: a name may have been given to something else
-/// between the two.
+/// Compares what was mounted with what was meant: in between, a name may have been given to
+/// something else.
 fn check_identities(description: &Description) -> Result<(), Notice> {
     for (path, meant) in &description.identities {
         let found = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
@@ -390,8 +389,8 @@ fn check_identities(description: &Description) -> Result<(), Notice> {
     Ok(())
 }
 
-/// Blocks every signal and returns where those that matter are read: the end of a child. Nothing
-/// else ends this process before its time.
+/// Blocks every signal and returns a descriptor for the one that matters: the end of a child.
+/// Nothing else ends this process early.
 fn take_signals() -> Result<OwnedFd, Errno> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the set is initialised by the first call before the others read or change it.
@@ -409,8 +408,7 @@ fn take_signals() -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Lets go of the command's own descriptors: whoever reads what it writes waits for the last
-/// holder.
+/// Closes the command's own descriptors: whoever reads what it writes waits for the last holder.
 fn let_go_of_streams(streams: &[i32]) -> Result<(), Errno> {
     let nothing = rustix::fs::open(
         "/dev/null",
@@ -431,7 +429,7 @@ fn adopt(number: i32) -> OwnedFd {
     // SAFETY: the description names each descriptor once, and nothing else in this process knows
     // any of them.
     let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
-    // One that is not open fails at its first use.
+    // A descriptor that is not open fails at its first use.
     let _ = rustix::io::fcntl_setfd(&descriptor, rustix::io::FdFlags::CLOEXEC);
     descriptor
 }

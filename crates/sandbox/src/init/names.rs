@@ -1,9 +1,9 @@
 //! Whether a call would create a protected name: something a shell, git, an editor, an agent or
 //! Haft would run or obey later.
 //!
-//! Decided by the text of the path, which whoever makes the call can change after it was looked at.
-//! So this is what tells an honest program no, early and by name; what a dishonest one creates all
-//! the same is taken away after its end. Names that exist already are the mounts' business.
+//! Decided by the text of the path, which the caller can change after the check. So this gives an
+//! honest program an early refusal with the name in it; what a dishonest one creates anyway is
+//! removed after its end. Names that already exist are handled by the mounts.
 
 use std::{
     collections::HashSet,
@@ -15,14 +15,14 @@ use rustix::io::Errno;
 
 use crate::filter::{Call, read_memory};
 
-/// The longest path the kernel takes.
+/// The longest path the kernel accepts.
 const MAX_PATH: usize = 4096;
 
-/// Read first; most paths are shorter.
+/// The size of the first read; most paths are shorter.
 const FIRST_READ: usize = 256;
 
-/// What package managers unpack other people's files into. Nobody opens an editor or a shell in
-/// there, and many packages bring a `.vscode`.
+/// Directories into which package managers unpack other people's files. Nobody opens an editor or a
+/// shell in there, and many packages include a `.vscode`.
 const PACKAGE_DIRECTORIES: [&str; 8] = [
     "node_modules",
     "site-packages",
@@ -37,22 +37,23 @@ const PACKAGE_DIRECTORIES: [&str; 8] = [
 /// The protected names of one workspace.
 pub(super) struct ProtectedNames {
     root: PathBuf,
-    /// Every component that occurs in a protected name, so that most paths need no second look.
+    /// Every component that occurs in a protected name, so that most paths need no further check.
     telling: HashSet<&'static [u8]>,
 }
 
-/// What a look at a call found.
+/// The result of checking a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NameLookup {
-    /// Nothing that matters.
+    /// No protected name.
     Nothing,
     /// A protected name, below the root of the workspace.
     Protected(String),
-    /// The path could not be read, so nothing can be said for it.
+    /// The path could not be read, so it cannot be cleared.
     Unreadable,
 }
 
-/// Where a call has the path of what it creates: the descriptor it starts from, and the text.
+/// Where a call has the path it creates: the argument with the starting descriptor, and the one
+/// with the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct CallPath {
     directory: Option<usize>,
@@ -80,7 +81,7 @@ impl ProtectedNames {
         }
     }
 
-    /// Looks at a call that creates a name.
+    /// Checks a call that creates a name.
     pub(super) fn look(&self, call: &Call) -> NameLookup {
         for place in places(call) {
             match self.look_at(call, *place) {
@@ -95,13 +96,13 @@ impl ProtectedNames {
         let address = call.arguments.get(place.text).copied().unwrap_or_default();
         let text = match read_text(call.pid, address) {
             Ok(text) => text,
-            // The kernel will find the same fault, or the caller has ended.
+            // The kernel will hit the same fault, or the caller has ended.
             Err(Errno::FAULT | Errno::SRCH) => return NameLookup::Nothing,
             Err(_) => return NameLookup::Unreadable,
         };
-        // Every protected name is ASCII, so what is lost of the other bytes does not matter.
+        // Every protected name is ASCII, so losing other bytes does not matter.
         let text = String::from_utf8_lossy(&text);
-        // Where it starts from may be inside a protected place already.
+        // The starting directory may already be inside a protected place.
         let start = if text.starts_with('/') {
             PathBuf::new()
         } else {
@@ -154,22 +155,23 @@ fn starting_point(call: &Call, place: CallPath) -> Option<PathBuf> {
     std::fs::read_link(link).ok()
 }
 
-/// What the kernel makes of a register that holds a descriptor.
+/// The descriptor in a register, as the kernel reads it.
 pub(super) fn low_half(register: u64) -> i32 {
     let [a, b, c, d, ..] = register.to_le_bytes();
     i32::from_le_bytes([a, b, c, d])
 }
 
-/// Whether what is created in or as a git directory decides what git runs. Everything else in it
-/// is how git works.
+/// Whether a name created in or as a git directory affects what git runs. Everything else in it is
+/// how git works.
 fn git_matters(parts: &[&str], path: &Path) -> bool {
     const DECIDES: [&str; 5] = ["config", "config.worktree", "hooks", "commondir", "gitdir"];
     let mut after = parts.iter().skip_while(|part| **part != ".git").skip(1);
     match after.next() {
-        // The git directory itself; one that exists is not created. A file leads git elsewhere.
+        // The git directory itself; one that exists is not created. A file would redirect git
+        // elsewhere.
         None => !path.symlink_metadata().is_ok_and(|found| found.is_dir()),
         Some(first) if DECIDES.contains(first) => true,
-        // Remotes as git once wrote them; those of today are refs and settings.
+        // Remotes in git's old format; today they are refs and settings.
         Some(&("branches" | "remotes")) => true,
         Some(&"modules") => after.any(|part| DECIDES.contains(part)),
         // A new work tree has a `commondir` and a `gitdir`; those of others are mounted read-only.
@@ -208,7 +210,7 @@ fn places(call: &Call) -> &'static [CallPath] {
     }
     match i64::from(call.number) {
         libc::SYS_openat | libc::SYS_mkdirat | libc::SYS_mknodat => &const { [at(0, 1)] },
-        // The old name too: with a flag the two are exchanged.
+        // The old name too: a flag makes the call exchange the two.
         libc::SYS_renameat2 => &const { [at(2, 3), at(0, 1)] },
         libc::SYS_renameat | libc::SYS_linkat => &const { [at(2, 3)] },
         libc::SYS_symlinkat => &const { [at(1, 2)] },
@@ -216,7 +218,7 @@ fn places(call: &Call) -> &'static [CallPath] {
     }
 }
 
-/// The text at an address, up to its end.
+/// The text at an address, up to its NUL.
 pub(super) fn read_text(pid: u32, address: u64) -> Result<Vec<u8>, Errno> {
     for size in [FIRST_READ, MAX_PATH] {
         let mut text = vec![0_u8; size];
@@ -227,11 +229,11 @@ pub(super) fn read_text(pid: u32, address: u64) -> Result<Vec<u8>, Errno> {
             return Ok(text);
         }
     }
-    // Too long for the kernel as well.
+    // The kernel refuses a path this long as well.
     Err(Errno::FAULT)
 }
 
-/// The path without `.` and `..`, by its text alone.
+/// The path without `.` and `..`, resolved from its text alone.
 fn lexically(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for component in path.components() {

@@ -1,8 +1,9 @@
-//! Which limit a command ran into, where no cgroup counts it: seen by the init from signals, from
-//! processor time, and by looking now and then at what is used up.
+//! Which limit a command hit, where no cgroup counts it. The init sees it from signals, from
+//! processor time, and by checking usage now and then.
 //!
-//! A look finds what is used up at that moment, so something that is used up and given back between
-//! two looks goes unseen; but what is told, is so. Nothing here is read from what a command prints.
+//! A check sees only the usage at that moment, so something that is used up and released between
+//! two checks goes unseen; but what is reported is true. Nothing here is read from what a command
+//! prints.
 
 use std::{
     fs,
@@ -15,17 +16,18 @@ use rustix::fs::{StatVfs, statvfs};
 
 use crate::{limits, wire::WatchedLimits};
 
-/// Before the first look, and the longest between two; each wait is twice the one before.
+/// Before the first check, and the longest between two; each wait is twice the one before.
 const FIRST_LOOK: Duration = Duration::from_millis(25);
 const LONGEST_WAIT: Duration = Duration::from_millis(400);
 
-/// Processes looked at each time, at most.
+/// Most processes looked at in one check.
 const MAX_LOOKED_AT: usize = 4096;
 
-/// Ticks a second in which the kernel tells processor time; the same on every machine we build for.
+/// Ticks per second in which the kernel reports processor time; the same on every machine we build
+/// for.
 const TICKS: u64 = 100;
 
-/// Looks now and then, until it finds a limit used up.
+/// Checks now and then until it finds a limit used up.
 #[derive(Debug)]
 pub(super) struct Observer<'a> {
     watched: &'a WatchedLimits,
@@ -35,7 +37,7 @@ pub(super) struct Observer<'a> {
 }
 
 impl<'a> Observer<'a> {
-    /// Begins to watch.
+    /// Starts watching.
     pub(super) fn new(watched: &'a WatchedLimits) -> Self {
         Self {
             watched,
@@ -45,13 +47,13 @@ impl<'a> Observer<'a> {
         }
     }
 
-    /// How long until the next look; `None` once there is nothing more to find.
+    /// How long until the next check; `None` once there is nothing more to find.
     pub(super) fn until_next(&self) -> Option<Duration> {
         let left = self.next.saturating_duration_since(Instant::now());
         (!self.found && self.watched.is_anything()).then_some(left)
     }
 
-    /// Looks, if it is time to. `processes` are the ids of everything that runs.
+    /// Checks, if it is time to. `processes` are the ids of everything that runs.
     pub(super) fn look_if_due(&mut self, processes: impl FnOnce() -> Vec<i32>) -> Option<Limit> {
         if self.until_next() != Some(Duration::ZERO) {
             return None;
@@ -62,20 +64,20 @@ impl<'a> Observer<'a> {
         self.note(found)
     }
 
-    /// Looks for the last time: the command has ended so.
+    /// Checks for the last time; `status` is how the command ended.
     pub(super) fn look_at_end(&mut self, status: ExitStatus) -> Option<Limit> {
         let found = limits::exceeded_by(status).or_else(|| self.used_up());
         self.note(found)
     }
 
-    /// Passes on the first limit that is found.
+    /// Returns the first limit found and stops looking.
     fn note(&mut self, found: Option<Limit>) -> Option<Limit> {
         let first = found.filter(|_| !self.found);
         self.found |= first.is_some();
         first
     }
 
-    /// What is used up whoever still runs.
+    /// Limits that do not depend on which processes run.
     fn used_up(&self) -> Option<Limit> {
         if self.watched.spaces.iter().any(is_full) {
             Some(Limit::Disk)
@@ -90,7 +92,7 @@ impl<'a> Observer<'a> {
         }
     }
 
-    /// What the processes that run hold.
+    /// Limits on what running processes hold.
     fn held(&self, processes: &[i32]) -> Option<Limit> {
         let most = self.watched;
         let mut tasks = 0;
@@ -108,7 +110,7 @@ impl<'a> Observer<'a> {
     }
 }
 
-/// Whether a file system has room neither for data nor, where it counts them, for files.
+/// Whether a file system has no room for data or, where it counts them, for files.
 fn is_full(path: &PathBuf) -> bool {
     let full = |space: StatVfs| {
         (space.f_blocks > 0 && space.f_bavail == 0) || (space.f_files > 0 && space.f_favail == 0)
@@ -116,7 +118,7 @@ fn is_full(path: &PathBuf) -> bool {
     statvfs(path).is_ok_and(full)
 }
 
-/// The processor time of all descendants that have ended and been waited for.
+/// The processor time of all descendants that have ended and been reaped.
 fn used_cpu() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let of_children = after_name(&stat).skip(13).take(2);
@@ -139,7 +141,7 @@ fn descriptors(pid: i32) -> u64 {
     u64::try_from(size).unwrap_or(0)
 }
 
-/// The fields of a process's `stat` after its name, which may hold anything.
+/// The fields of a process's `stat` after its name, which may contain anything.
 fn after_name(stat: &str) -> impl Iterator<Item = &str> {
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     rest.split_ascii_whitespace()
@@ -173,7 +175,7 @@ mod tests {
     fn this_process_is_seen_as_it_is() {
         let pid = std::process::id().try_into().expect("an id");
         let open = fs::read_dir("/proc/self/fd").expect("listed").count() as u64;
-        // The listing was open itself.
+        // The listing itself had one open.
         assert_eq!(descriptors(pid), open - 1);
         assert!(threads(pid) >= 2, "the test and its main thread");
         assert_eq!(threads(0), 0);

@@ -1,8 +1,8 @@
-//! Attempts to make a call that is denied by the door of another architecture, where its number is
-//! another: 32-bit calls by `int 0x80`, x32 calls, the old vsyscall page. The call is one anybody
-//! may make on a host and no filter allows: asking for the session keyring.
+//! Attempts to make a denied call through the entry point of another architecture, where its number
+//! differs: 32-bit calls by `int 0x80`, x32 calls, the old vsyscall page. The call is one that
+//! anybody may make on a host and no filter allows: asking for the session keyring.
 //!
-//! Each is made in a child, because the right answer to them is a killing.
+//! Each is made in a child, because the right answer to it is to kill the caller.
 #![expect(unsafe_code, reason = "enters the kernel by hand")]
 
 use super::{
@@ -81,10 +81,10 @@ mod door {
     }
 
     pub(super) fn vsyscall_time() -> Verdict {
-        /// Where `time` is on the vsyscall page.
+        /// The address of `time` on the vsyscall page.
         const TIME: usize = 0xffff_ffff_ff60_0400;
         let answer: i64;
-        // SAFETY: the address is fixed in the ABI; where the page is off, the kernel ends this
+        // SAFETY: the address is fixed in the ABI; where the page is off, the kernel kills this
         // child. A null pointer means that nothing is written.
         unsafe {
             std::arch::asm!(
@@ -98,7 +98,7 @@ mod door {
                 lateout("r11") _,
             );
         }
-        // A filter that skips the call leaves its error, or nothing, where the time would be.
+        // A filter that skips the call leaves its error, or nothing, instead of the time.
         if answer > 0 {
             Verdict::succeeded(format!("the time is {answer}"))
         } else {
@@ -109,7 +109,7 @@ mod door {
     fn int80(number: i64, first: u64, second: i64) -> i32 {
         let answer: i64;
         // SAFETY: numbers only; `rbx` may not be named, so it is exchanged and restored; the kernel
-        // clears r8 to r11 on this door.
+        // clears r8 to r11 on this entry point.
         unsafe {
             std::arch::asm!(
                 "xchg {first}, rbx",
@@ -133,7 +133,7 @@ mod door {
         if answer >= 0 {
             return Verdict::succeeded(format!("{what}: {answer}"));
         }
-        // No keyring to be had, or none that may be looked at, are answers of the call itself.
+        // A missing keyring, or one that may not be looked at, is an answer of the call itself.
         let errno = Errno::from_raw_os_error(-answer);
         Verdict::reached::<()>(what, Err(errno), &[Errno::NOKEY])
     }

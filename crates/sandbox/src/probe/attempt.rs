@@ -1,33 +1,32 @@
-//! What an attempt is, what it is given, and what it answers.
+//! What an attempt is, what arguments it takes, and what it reports.
 
 use rustix::io::Errno;
 use serde_json::json;
 
-/// One way to try to get out.
+/// One way to try to escape.
 pub struct Attempt {
-    /// The word it is asked for by.
+    /// The name it is run by.
     pub name: &'static str,
     /// What it tries, and what counts as success.
     pub about: &'static str,
     /// The arguments it takes; those in brackets may be left out.
     pub arguments: &'static str,
-    /// What it takes to see it succeed outside a sandbox.
+    /// Under what conditions it succeeds outside a sandbox.
     pub control: Control,
     /// Makes the attempt.
     pub(super) run: fn(&Arguments<'_>) -> Result<Verdict, Unusable>,
 }
 
-/// What it takes to see an attempt succeed outside a sandbox.
+/// Under what conditions an attempt succeeds outside a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Control {
-    /// Any user sees it succeed.
+    /// For any user.
     Anyone,
-    /// Any user sees it succeed in a user namespace of their own, by way of the attempt
-    /// `in-user-namespace`.
+    /// For any user, in their own user namespace, through the attempt `in-user-namespace`.
     OwnNamespace,
-    /// Only root sees it succeed: the kernel asks for a capability first.
+    /// Only for root: the kernel checks for a capability first.
     Root,
-    /// It depends on what the kernel was built with or on a device.
+    /// Depends on how the kernel was built or on a device.
     Machine,
 }
 
@@ -41,7 +40,7 @@ impl Attempt {
     }
 }
 
-/// What an attempt was given.
+/// The arguments of one attempt.
 #[derive(Debug)]
 pub(super) struct Arguments<'a> {
     usage: &'static str,
@@ -67,7 +66,7 @@ impl<'a> Arguments<'a> {
             .map_err(|_| Unusable::new(format!("`{word}` is no number that fits here")))
     }
 
-    /// The argument at a position as a number, or else this one.
+    /// The argument at a position as a number, or this default.
     pub(super) fn number_or<N: std::str::FromStr>(
         &self,
         at: usize,
@@ -85,7 +84,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// It got what it tried to get.
@@ -95,7 +94,7 @@ pub enum Verdict {
     },
     /// Something stopped it.
     Refused {
-        /// What the kernel answered, where it answered.
+        /// The kernel's error, if it gave one.
         errno: Option<Errno>,
         /// What exactly.
         detail: String,
@@ -116,7 +115,7 @@ impl Verdict {
         }
     }
 
-    /// Stopped by something other than an answer of the kernel.
+    /// Stopped by something other than an error of the kernel.
     pub(super) fn stopped(detail: impl Into<String>) -> Self {
         Self::Refused {
             errno: None,
@@ -129,8 +128,8 @@ impl Verdict {
         Self::reached(what, made, &[])
     }
 
-    /// Succeeded if the call did, or if the kernel answered with one of these: then it was let in
-    /// and only its arguments, wrong on purpose, were rejected.
+    /// Succeeded if the call did, or if the kernel answered with one of these errors: then it let
+    /// the call in and rejected only its arguments, which are wrong on purpose.
     pub(super) fn reached<T>(what: &str, made: Result<T, Errno>, wrong: &[Errno]) -> Self {
         match made {
             Ok(_) => Self::succeeded(what),
@@ -153,7 +152,7 @@ impl Verdict {
         }
     }
 
-    /// One line for whoever reads the outcome.
+    /// The verdict as one line of JSON.
     pub(super) fn to_json(&self, attempt: &str) -> String {
         match self {
             Self::Succeeded { detail } => {
@@ -170,7 +169,7 @@ impl Verdict {
     }
 }
 
-/// The attempt could not even be made: no such attempt, or arguments that make no sense.
+/// The attempt could not be made: it does not exist, or its arguments make no sense.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unusable(String);
 
@@ -185,7 +184,7 @@ impl Unusable {
     }
 }
 
-/// The name programmers know an error by, or its number.
+/// The usual name of an error, or its number.
 pub(super) fn name_of(errno: Errno) -> String {
     let known = NAMES.iter().find(|(number, _)| *number == errno);
     known.map_or_else(

@@ -1,5 +1,5 @@
-//! Attempts on files: reading, writing and changing what lies at a given path, also by ways that
-//! do not open it (its attributes, its handle).
+//! Attempts on files: reading, writing and changing what is at a given path, including ways that do
+//! not open it (its attributes, its handle).
 #![expect(unsafe_code, reason = "file handles have no safe wrapper")]
 
 use std::{
@@ -19,7 +19,7 @@ use super::{
     raw::{c_string, call},
 };
 
-/// How much of a file is read to show that it can be.
+/// How much of a file is read to show that it is readable.
 const SHOWN_BYTES: u64 = 256;
 
 /// The attempts of this family.
@@ -268,7 +268,7 @@ fn set_capability(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
     Ok(Verdict::of("setxattr security.capability", made))
 }
 
-/// `struct file_handle` with room for the largest handle there is.
+/// `struct file_handle` with room for the largest possible handle.
 #[repr(C)]
 struct Handle {
     bytes: u32,
@@ -305,7 +305,7 @@ fn open_by_handle(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
     let path = given.text(0)?;
     let mut handle = match handle_of(path)? {
         Ok(handle) => handle,
-        // Where a handle cannot be asked for, one can still be made up: the attempt goes on.
+        // Without a handle from the kernel, one can still be made up: the attempt goes on.
         Err(_) => Handle {
             bytes: 8,
             kind: 1,
@@ -317,8 +317,8 @@ fn open_by_handle(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
         Ok(mount) => mount,
         Err(error) => return Ok(Verdict::of_io::<()>("the mount", Err(error))),
     };
-    // SAFETY: the handle says how long it is and lives until the call returns; a descriptor that
-    // comes of it is left open until this process ends.
+    // SAFETY: the handle says how long it is and lives until the call returns; a resulting
+    // descriptor is left open until this process ends.
     let made = unsafe {
         call(
             libc::SYS_open_by_handle_at,
@@ -329,7 +329,7 @@ fn open_by_handle(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
             ],
         )
     };
-    // A stale or malformed handle is looked at only by a kernel that lets the caller in.
+    // The kernel looks at a stale or malformed handle only if it lets the caller in.
     let wrong = [Errno::STALE, Errno::INVAL];
     Ok(Verdict::reached("open_by_handle_at", made, &wrong))
 }

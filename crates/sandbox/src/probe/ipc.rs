@@ -1,5 +1,5 @@
-//! Attempts to share memory and queues with the host: System V by key, POSIX by name. What an
-//! attempt looks for is made on the host before by the `…-create` of the same kind.
+//! Attempts to share memory and queues with the host: System V by key, POSIX by name. The
+//! `…-create` attempt of the same kind makes what they look for on the host beforehand.
 #![expect(unsafe_code, reason = "these calls have no safe wrapper")]
 
 use rustix::{fs::Mode, io::Errno, shm};
@@ -10,7 +10,7 @@ use super::{
     raw::{c_string, call, checked},
 };
 
-/// How large shared memory is made.
+/// The size of shared memory.
 const SIZE: usize = 4096;
 
 /// The attempts of this family.
@@ -113,13 +113,13 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
 ];
 
-/// Make it if it is not there, for this user.
+/// Create it if it does not exist, for this user.
 const CREATE: usize = libc::IPC_CREAT as usize | 0o600;
 
 fn system_v(number: libc::c_long, words: [usize; 3]) -> Verdict {
     // SAFETY: numbers only; what is found is not attached.
     let made = unsafe { call(number, words) };
-    // What may not be opened has been found.
+    // If it may not be opened, it was still found.
     Verdict::reached("System V", made, &[Errno::ACCESS])
 }
 
@@ -133,7 +133,7 @@ fn posix_queue(given: &Arguments<'_>, flags: i32) -> Result<Verdict, Unusable> {
     let mode: libc::mode_t = 0o600;
     let defaults = std::ptr::null_mut::<libc::mq_attr>();
     // SAFETY: the name ends with a null byte and lives until the call returns; without attributes
-    // the system's defaults hold.
+    // the system's defaults apply.
     let opened = checked(unsafe { libc::mq_open(name.as_ptr(), flags, mode, defaults) }.into());
     Ok(Verdict::of("mq_open", opened.map(owned)))
 }

@@ -1,6 +1,6 @@
-//! Attempts on the kernel's rarer calls, as one table. Those that would change the machine are made
+//! Attempts on the kernel's rarer calls, as one table. Calls that would change the machine are made
 //! with arguments that the kernel rejects: what counts is that it looked at them at all, which its
-//! answer shows. Where it asks for a capability before it looks, only root sees the control.
+//! answer shows. Where it checks for a capability first, only root can run the control.
 #![expect(unsafe_code, reason = "makes system calls by number")]
 
 use rustix::io::Errno;
@@ -10,8 +10,8 @@ use super::{
     raw::{MINUS_ONE, call},
 };
 
-/// One call: its number, words that are no pointers into this process, and the answers that show
-/// that the kernel looked at them.
+/// One call: its number, arguments that are not pointers into this process, and the answers that
+/// show that the kernel looked at them.
 struct Call {
     number: libc::c_long,
     words: [usize; 5],

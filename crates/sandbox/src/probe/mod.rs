@@ -1,10 +1,10 @@
-//! Attempts to get out of a sandbox, one small function each, made with the system calls
-//! themselves because a shell cannot make them.
+//! Attempts to escape a sandbox, one small function each, made with raw system calls because a
+//! shell cannot make them.
 //!
-//! Each is run twice: inside the tier that is to stop it, and on the host as the control that
-//! shows the attempt is a real one. So none may harm a host: they touch what their arguments name
-//! and processes of their own, and calls that would change the machine are made with arguments the
-//! kernel rejects after it has let them in. An attempt tells what happened and judges nothing;
+//! Each is run twice: inside the tier that is supposed to stop it, and on the host as the control
+//! that shows the attempt is real. So none may harm a host: they touch what their arguments name
+//! and their own processes, and calls that would change the machine are made with arguments the
+//! kernel rejects after it has let them in. An attempt reports what happened and judges nothing;
 //! `haft doctor` and the attack corpus do. Read next: `attempt.rs`, then one family.
 #![expect(
     clippy::cast_possible_truncation,
@@ -32,7 +32,7 @@ use std::{io::Write as _, process::ExitCode};
 
 pub use self::attempt::{Attempt, Control, Unusable, Verdict};
 
-/// The most arguments an attempt is given.
+/// The most arguments an attempt takes.
 const MAX_ARGUMENTS: usize = 16;
 
 /// Exit code of an attempt that succeeded.
@@ -65,7 +65,7 @@ pub fn catalogue() -> impl Iterator<Item = &'static Attempt> {
 /// Makes one attempt and prints one line of JSON: `{"attempt", "result", "errno", "detail"}`. The
 /// exit code is 0 if it succeeded, 1 if it was refused, 2 if there is no such attempt.
 ///
-/// Meant for a process of its own that has one thread: many attempts fork.
+/// Run it in its own process with a single thread: many attempts fork.
 pub fn run(name: &str, arguments: &[String]) -> ExitCode {
     let (line, code) = match attempt(name, arguments) {
         Ok(verdict) => {
@@ -78,12 +78,12 @@ pub fn run(name: &str, arguments: &[String]) -> ExitCode {
         Err(unusable) => (unusable.to_json(name), UNUSABLE),
     };
     let mut stdout = std::io::stdout().lock();
-    // Whoever does not read the verdict sees the exit code.
+    // Whoever does not read the verdict still gets the exit code.
     let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
     ExitCode::from(code)
 }
 
-/// Makes one attempt in this process, which must have one thread.
+/// Makes one attempt in this process, which must be single-threaded.
 fn attempt(name: &str, arguments: &[String]) -> Result<Verdict, Unusable> {
     let attempt = catalogue()
         .find(|attempt| attempt.name == name)

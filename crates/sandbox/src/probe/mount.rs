@@ -1,5 +1,5 @@
-//! Attempts to change what is mounted where. Their control is a namespace of one's own: on the host
-//! itself nobody but root may mount, and root's mounts would be everybody's.
+//! Attempts to change what is mounted where. Their control runs in its own namespace: on the host
+//! itself only root may mount, and root's mounts would affect everybody.
 #![expect(unsafe_code, reason = "mounts by system call")]
 
 use rustix::io::Errno;
@@ -75,8 +75,8 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         run: |given| {
             let place = c_string(given.text(0)?)?;
             Ok(in_child(|| {
-                // SAFETY: the path ends with a null byte and lives until the call returns; only a
-                // child of its own is changed.
+                // SAFETY: the path ends with a null byte and lives until the call returns; only
+                // this attempt's own child is changed.
                 let made = unsafe { call(libc::SYS_chroot, [place.as_ptr() as usize]) };
                 Verdict::of("chroot", made)
             }))
@@ -97,7 +97,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         run: |_| {
             let empty = c"".as_ptr() as usize;
             let words = [MINUS_ONE, empty, MINUS_ONE, empty, 0x4 | 0x40];
-            // SAFETY: both paths are empty and end so, and the descriptors are invalid.
+            // SAFETY: both paths are empty and null-terminated, and the descriptors are invalid.
             let made = unsafe { call(libc::SYS_move_mount, words) };
             Ok(Verdict::reached("move_mount", made, &[Errno::BADF]))
         },
@@ -109,8 +109,8 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         control: Control::OwnNamespace,
         run: |given| {
             let kind = c_string(given.text(0)?)?;
-            // SAFETY: the name ends with a null byte and lives until the call returns; a
-            // descriptor that comes of it stays open until this process ends.
+            // SAFETY: the name ends with a null byte and lives until the call returns; a resulting
+            // descriptor stays open until this process ends.
             let made = unsafe { call(libc::SYS_fsopen, [kind.as_ptr() as usize, 0]) };
             Ok(Verdict::of("fsopen", made))
         },
@@ -167,8 +167,8 @@ fn open_tree(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
     const COPY_ALL: usize = 1 | 0x8000;
     let place = c_string(given.text(0)?)?;
     let words = [libc::AT_FDCWD as usize, place.as_ptr() as usize, COPY_ALL];
-    // SAFETY: the path ends with a null byte and lives until the call returns; a descriptor that
-    // comes of it stays open until this process ends.
+    // SAFETY: the path ends with a null byte and lives until the call returns; a resulting
+    // descriptor stays open until this process ends.
     let made = unsafe { call(libc::SYS_open_tree, words) };
     Ok(Verdict::of("open_tree", made))
 }
@@ -184,10 +184,9 @@ fn mount_setattr(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
         attributes.as_ptr() as usize,
         size_of_val(&attributes),
     ];
-    // SAFETY: the path ends with a null byte, the attributes have the size that is said, and both
-    // live until the call returns.
+    // SAFETY: the path ends with a null byte, the attributes have the size given, and both live
+    // until the call returns.
     let made = unsafe { call(libc::SYS_mount_setattr, words) };
-    // A directory that is no mount point of the namespace is looked at only by a kernel that
-    // lets the caller in.
+    // The kernel looks at a directory that is no mount point only if it lets the caller in.
     Ok(Verdict::reached("mount_setattr", made, &[Errno::INVAL]))
 }

@@ -1,4 +1,4 @@
-//! Attempts to make or enter namespaces, where a process would have every capability.
+//! Attempts to make or enter namespaces, in which a process would have every capability.
 #![expect(unsafe_code, reason = "clones with flags of its own choice")]
 
 use std::{
@@ -24,7 +24,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         run: |given| {
             let flags = wanted(given)?;
             Ok(in_child(|| {
-                // SAFETY: a number; only a child of its own is moved.
+                // SAFETY: a number; only this attempt's own child is moved.
                 let made = unsafe { call(libc::SYS_unshare, [flags]) };
                 Verdict::of("unshare", made)
             }))
@@ -67,7 +67,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
 ];
 
-/// A user namespace and, because making another needs its capabilities, the other one with it.
+/// A user namespace and the requested one together, because making that one needs its capabilities.
 fn wanted(given: &Arguments<'_>) -> Result<usize, Unusable> {
     let flag = match given.text(0)? {
         "user" => 0,
@@ -84,7 +84,7 @@ fn wanted(given: &Arguments<'_>) -> Result<usize, Unusable> {
 }
 
 fn clone3(flags: usize) -> Result<usize, Errno> {
-    /// `struct clone_args` in the size of its first version.
+    /// `struct clone_args`, with the size of its first version.
     #[repr(C)]
     #[derive(Default)]
     struct CloneArgs {
@@ -108,7 +108,7 @@ fn clone3(flags: usize) -> Result<usize, Errno> {
     unsafe { call(libc::SYS_clone3, words) }
 }
 
-/// The verdict on a clone: the child ends at once, the parent waits for it.
+/// The verdict on a clone: the child exits at once, the parent waits for it.
 fn ended(what: &str, made: Result<usize, Errno>) -> Verdict {
     match made {
         Ok(0) => leave(0),
@@ -129,7 +129,7 @@ fn setns(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
         Err(error) => return Ok(Verdict::of_io::<()>(&path, Err(error))),
     };
     Ok(in_child(|| {
-        // SAFETY: numbers; only a child of its own is moved.
+        // SAFETY: numbers; only this attempt's own child is moved.
         let made = unsafe { call(libc::SYS_setns, [namespace.as_raw_fd() as usize, 0]) };
         Verdict::of("setns", made)
     }))
@@ -149,7 +149,7 @@ fn in_user_namespace(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
             | libc::CLONE_NEWNET
             | libc::CLONE_NEWIPC
             | libc::CLONE_NEWUTS;
-        // SAFETY: a number; only a child of its own is moved.
+        // SAFETY: a number; only this attempt's own child is moved.
         if let Err(errno) = unsafe { call(libc::SYS_unshare, [flags as usize]) } {
             return Verdict::refused(errno, "a user namespace");
         }
@@ -159,7 +159,7 @@ fn in_user_namespace(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
             ("gid_map", format!("0 {} 1", group.as_raw())),
         ];
         for (file, text) in maps {
-            // Without a map the namespace is still one, and the attempt is made all the same.
+            // Without a map it is still a namespace, and the attempt is made anyway.
             let _ = fs::write(format!("/proc/self/{file}"), text);
         }
         // Attempts that need no network do without.

@@ -1,5 +1,5 @@
-//! An attempt in a child of its own: for what would change the process that makes it, and for what
-//! the kernel may answer with a killing.
+//! Runs an attempt in its own child: for what would change the process that makes it, and for what
+//! the kernel may answer by killing it.
 #![expect(unsafe_code, reason = "forks")]
 
 use std::{
@@ -21,7 +21,7 @@ use super::{
 /// The longest verdict that is read back.
 const MAX_VERDICT_BYTES: u64 = 64 * 1024;
 
-/// Makes an attempt in a child and waits for it. A child that is killed was refused.
+/// Makes an attempt in a child and waits for it. A child that is killed counts as refused.
 pub(super) fn in_child(attempt: impl FnOnce() -> Verdict) -> Verdict {
     let (reader, writer) = match rustix::pipe::pipe() {
         Ok(ends) => ends,
@@ -54,7 +54,7 @@ pub(super) fn in_child(attempt: impl FnOnce() -> Verdict) -> Verdict {
 pub(super) enum Forked {
     /// The new one.
     Child,
-    /// The one there was.
+    /// The original one, with the child's id.
     Parent(Pid),
 }
 
@@ -67,7 +67,7 @@ pub(super) enum OwnChildEnd {
     Signal(i32),
 }
 
-/// Makes a child that is a copy of this process.
+/// Forks this process.
 pub(super) fn fork() -> Result<Forked, Errno> {
     // SAFETY: the helper process has one thread (`probe::run` is called before any is made), so
     // the child finds no lock held by a thread it does not have.
@@ -79,7 +79,7 @@ pub(super) fn fork() -> Result<Forked, Errno> {
     }
 }
 
-/// Ends this process at once, without what an ordinary end does.
+/// Ends this process at once, without the usual cleanup.
 pub(super) fn leave(code: i32) -> ! {
     // SAFETY: ends the process; nothing runs afterwards.
     unsafe { libc::_exit(code) }
@@ -102,13 +102,13 @@ pub(super) fn wait(child: Pid) -> OwnChildEnd {
     }
 }
 
-/// Ends a child of this process at once and waits for it.
+/// Kills a child of this process and waits for it.
 pub(super) fn end(child: Pid) {
     let _ = rustix::process::kill_process(child, rustix::process::Signal::KILL);
     wait(child);
 }
 
-/// A copy of a process made with flags of the caller's choice: 0 in the child.
+/// A copy of the process, made with the caller's flags: 0 in the child.
 ///
 /// # Safety
 ///

@@ -1,5 +1,5 @@
-//! Attempts of a process to become more than it is: to gain privileges, to raise its limits, to
-//! use what it inherited, to outlive the call that started it.
+//! Attempts of a process to exceed its rights: to gain privileges, to raise its limits, to use what
+//! it inherited, to outlive the call that started it.
 #![expect(unsafe_code, reason = "these calls have no safe wrapper")]
 
 use std::{
@@ -22,15 +22,15 @@ use super::{
     raw::{c_string, call, last_error},
 };
 
-/// The longest a process that outlives its call lives.
+/// How long a process that outlives its call lives at most.
 const MAX_DAEMON: Duration = Duration::from_mins(2);
-/// How long a program that takes its owner's identity is watched.
+/// How long a set-user-ID program is watched.
 const WATCHED: Duration = Duration::from_millis(500);
 /// How often it is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// The first descriptor that nobody is given.
+/// The first descriptor that no command is given.
 const FIRST_FOREIGN: i32 = 3;
-/// Where looking for descriptors ends.
+/// Where the search for descriptors ends.
 const LAST_FOREIGN: i32 = 4096;
 
 /// The attempts of this family.
@@ -64,7 +64,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         control: Control::OwnNamespace,
         run: |_| {
             Ok(in_child(|| {
-                // SAFETY: a number; a child of its own is changed.
+                // SAFETY: a number; only this attempt's own child is changed.
                 let made = unsafe { call(libc::SYS_setuid, [0]) };
                 Verdict::of("setuid", made)
             }))
@@ -105,7 +105,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         run: |_| {
             Ok(in_child(|| {
                 let wanted = libc::ADDR_NO_RANDOMIZE as usize;
-                // SAFETY: a number; a child of its own is changed.
+                // SAFETY: a number; only this attempt's own child is changed.
                 let made = unsafe { call(libc::SYS_personality, [wanted]) };
                 Verdict::of("personality", made)
             }))
@@ -190,7 +190,8 @@ fn set_user_id(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
         .chain(given.rest(1).iter().map(String::as_str))
         .map(c_string)
         .collect::<Result<Vec<_>, _>>()?;
-    // Kept open and silent, so that a program that asks for a password waits to be looked at.
+    // Kept open and silent, so that a program that asks for a password waits long enough to be
+    // seen.
     let (input, _kept) = match rustix::pipe::pipe() {
         Ok(ends) => ends,
         Err(errno) => return Ok(Verdict::refused(errno, "a pipe")),
@@ -215,7 +216,7 @@ fn set_user_id(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
     }
 }
 
-/// Replaces this process by a program; returns only if that fails.
+/// Replaces this process with a program; returns only if that fails.
 fn execute(words: &[std::ffi::CString]) {
     let mut pointers: Vec<*const libc::c_char> = words.iter().map(|word| word.as_ptr()).collect();
     pointers.push(std::ptr::null());
@@ -226,7 +227,7 @@ fn execute(words: &[std::ffi::CString]) {
     unsafe { libc::execve(program.as_ptr(), pointers.as_ptr(), environment.as_ptr()) };
 }
 
-/// Looks at the identity of a child until it changes, ends, or has been watched long enough.
+/// Watches the identity of a child until it changes, the child ends, or the time is up.
 fn watch(child: Pid) -> Verdict {
     let own = rustix::process::getuid().as_raw();
     let path = format!("/proc/{}/status", child.as_raw_nonzero());
@@ -293,7 +294,7 @@ fn memfd_exec(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
             pointers.push(0);
             let environment = [0_usize];
             // SAFETY: both lists end with a null pointer, each word with a null byte, and the path
-            // is empty and ends so; all live until the program is executed.
+            // is empty and null-terminated; all live until the program is executed.
             let _ = unsafe {
                 call(
                     libc::SYS_execveat,
@@ -306,7 +307,7 @@ fn memfd_exec(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
                     ],
                 )
             };
-            // The parent learns the error by its number.
+            // The exit code tells the parent the error number.
             leave(last_error().raw_os_error())
         }
         Ok(Forked::Parent(child)) => Ok(match wait(child) {
@@ -317,7 +318,7 @@ fn memfd_exec(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
     }
 }
 
-/// Leaves a process behind: a new session, twice forked, without the streams of the call.
+/// Leaves a process behind: a new session, forked twice, without the streams of the call.
 fn daemon(
     seconds: u64,
     prepare: impl FnOnce() -> std::io::Result<()>,
@@ -369,10 +370,10 @@ fn daemon(
     })
 }
 
-/// A descriptor number the kernel just gave this process, as something that closes itself.
+/// Takes ownership of a descriptor number the kernel just returned.
 pub(super) fn owned(descriptor: usize) -> Option<std::os::fd::OwnedFd> {
     let number = i32::try_from(descriptor).ok()?;
-    // SAFETY: callers pass what a call that makes descriptors just answered, so it is open and
-    // nobody else's.
+    // SAFETY: callers pass what a call that makes descriptors just returned, so it is open and
+    // nobody else owns it.
     Some(unsafe { std::os::fd::OwnedFd::from_raw_fd(number) })
 }

@@ -1,8 +1,8 @@
 //! Attempts on other processes: reading and writing their memory, taking their descriptors,
 //! stopping and seeing them.
 //!
-//! Nothing is changed: a byte that is written is the byte that was there, a process that is
-//! stopped is let go again. `hold` is a process to aim at for the control.
+//! Nothing is changed: a written byte is the byte that was already there, and a stopped process is
+//! released again. `hold` is a process to aim at for the control.
 #![expect(unsafe_code, reason = "these calls have no safe wrapper")]
 
 use std::{
@@ -21,7 +21,7 @@ use super::{
     raw::{MINUS_ONE, call, checked},
 };
 
-/// The most of a process's files in `/proc` that is read.
+/// The most bytes read of a process's files in `/proc`.
 const MAX_PROC_BYTES: u64 = 1024 * 1024;
 
 /// The attempts of this family.
@@ -165,7 +165,7 @@ fn ptrace(given: &Arguments<'_>, request: libc::c_uint) -> Result<Verdict, Unusa
     // SAFETY: attaching takes no memory of this process.
     let made = unsafe { call(libc::SYS_ptrace, [request as usize, id, 0, 0]) };
     if made.is_ok() {
-        // Only a process that has stopped can be let go.
+        // Only a process that has stopped can be detached.
         if request == libc::PTRACE_SEIZE {
             // SAFETY: as above.
             let _ = unsafe {
@@ -182,7 +182,7 @@ fn ptrace(given: &Arguments<'_>, request: libc::c_uint) -> Result<Verdict, Unusa
     Ok(Verdict::of("ptrace", made))
 }
 
-/// The start of memory that a process may write, if it lets that be seen.
+/// The start of writable memory of a process, if its maps can be read.
 fn writable_address(target: Pid) -> Option<usize> {
     let path = format!("/proc/{}/maps", target.as_raw_nonzero());
     let file = fs::File::open(path).ok()?;
@@ -195,7 +195,7 @@ fn writable_address(target: Pid) -> Option<usize> {
 fn process_memory(given: &Arguments<'_>, number: libc::c_long) -> Result<Verdict, Unusable> {
     let target = pid(given)?;
     let id = target.as_raw_nonzero().get() as usize;
-    // The kernel decides whether before it looks where, so any address shows it.
+    // The kernel checks permission before it looks at the address, so any address will do.
     let address = writable_address(target).unwrap_or_default();
     let mut byte = 0_u8;
     let ours = libc::iovec {
@@ -253,7 +253,7 @@ fn pidfd_getfd(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
     let wanted: u32 = given.number_or(1, 1)?;
     let made = pidfd_open(target, PidfdFlags::empty()).and_then(|held| {
         let words = [held.as_raw_fd() as usize, wanted as usize, 0];
-        // SAFETY: three numbers; a descriptor that comes of it stays open until this process ends.
+        // SAFETY: three numbers; a resulting descriptor stays open until this process ends.
         unsafe { call(libc::SYS_pidfd_getfd, words) }
     });
     Ok(Verdict::reached("pidfd_getfd", made, &[Errno::BADF]))
@@ -270,7 +270,7 @@ fn kcmp(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
 }
 
 fn perf_event_open(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
-    /// The first words of `struct perf_event_attr`, in the size of its first version.
+    /// The first words of `struct perf_event_attr`, with the size of its first version.
     #[repr(C)]
     #[derive(Default)]
     struct Event {
@@ -282,7 +282,7 @@ fn perf_event_open(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
     /// `PERF_TYPE_SOFTWARE` and `PERF_COUNT_SW_PAGE_FAULTS`.
     const SOFTWARE: u32 = 1;
     const PAGE_FAULTS: u64 = 2;
-    /// `exclude_kernel` and `exclude_hv`, without which nobody unprivileged may count.
+    /// `exclude_kernel` and `exclude_hv`, without which no unprivileged user may count.
     const USER_ONLY: u64 = 0b110_0000;
     let target: u32 = given.number_or(0, 0)?;
     let mut event = Event {
@@ -301,8 +301,8 @@ fn perf_event_open(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
         MINUS_ONE,
         0,
     ];
-    // SAFETY: the event says its own size and lives until the call returns; a descriptor that
-    // comes of it stays open until this process ends.
+    // SAFETY: the event says its own size and lives until the call returns; a resulting descriptor
+    // stays open until this process ends.
     let made = unsafe { call(libc::SYS_perf_event_open, words) };
     Ok(Verdict::of("perf_event_open", made))
 }
@@ -332,7 +332,7 @@ fn proc_file(given: &Arguments<'_>, name: &str) -> Result<Verdict, Unusable> {
     let read =
         fs::File::open(&path).and_then(|file| file.take(MAX_PROC_BYTES).read_to_end(&mut bytes));
     Ok(match read {
-        // A kernel thread, and a process that may not be looked at, read as nothing.
+        // A kernel thread, and a process that may not be looked at, read as empty.
         Ok(0) => Verdict::stopped(format!("{path} is empty")),
         Ok(_) => {
             let text = String::from_utf8_lossy(&bytes).replace('\0', " ");
@@ -358,7 +358,7 @@ fn find_process(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
         seen += 1;
         let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line);
-        // Whoever started this attempt has the word on its command line too.
+        // Whatever started this attempt has the word on its command line too.
         if id != own && line.contains(word) && !line.contains("find-process") {
             return Ok(Verdict::succeeded(format!("process {id}")));
         }
@@ -368,7 +368,7 @@ fn find_process(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
 
 fn hold() -> Verdict {
     use std::io::Write as _;
-    // SAFETY: numbers only; lets any process of this user trace this one, also where only parents
+    // SAFETY: numbers only; lets any process of this user trace this one, even where only parents
     // may.
     let _ = unsafe {
         call(

@@ -1,4 +1,4 @@
-//! System calls by number. The C library wraps only some of those that are tried, and would
+//! System calls by number. The C library wraps only some of those the attempts use, and would
 //! answer some of them itself.
 #![expect(unsafe_code, reason = "makes system calls by number")]
 
@@ -26,7 +26,7 @@ pub(super) unsafe fn call<const N: usize>(
     checked(answer)
 }
 
-/// A negative answer of the C library as the error it stands for.
+/// Turns a negative result of the C library into the error in `errno`.
 pub(super) fn checked(answer: libc::c_long) -> Result<usize, Errno> {
     usize::try_from(answer).map_err(|_| last_error())
 }
@@ -36,10 +36,10 @@ pub(super) fn last_error() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// A text as the kernel reads it.
+/// A NUL-terminated copy of a text.
 pub(super) fn c_string(text: &str) -> Result<CString, Unusable> {
     CString::new(text).map_err(|_| Unusable::new(format!("`{text}` holds a null byte")))
 }
 
-/// The number -1 as a word: an invalid descriptor, and an address outside user memory.
+/// The number -1 as a word: an invalid descriptor, or an address outside user memory.
 pub(super) const MINUS_ONE: usize = usize::MAX;

@@ -1,4 +1,4 @@
-//! Attempts by io_uring, which makes system calls that no filter sees.
+//! Attempts through io_uring, which makes system calls that no filter sees.
 #![expect(unsafe_code, reason = "a ring is shared memory")]
 
 use std::{
@@ -80,7 +80,7 @@ struct CompletionOffsets {
     user: u64,
 }
 
-/// `struct io_uring_sqe` as far as an open needs it.
+/// The fields of `struct io_uring_sqe` that an open needs.
 #[repr(C)]
 struct Submission {
     operation: u8,
@@ -107,7 +107,7 @@ struct Completion {
 const OPEN: u8 = 18;
 /// `IORING_ENTER_GETEVENTS`.
 const GET_EVENTS: usize = 1;
-/// `IORING_OFF_SQ_RING`, which maps both rings where the kernel offers one map for them.
+/// `IORING_OFF_SQ_RING`, which maps both rings if the kernel offers one map for them.
 const RINGS_AT: i64 = 0;
 /// `IORING_OFF_SQES`.
 const ENTRIES_AT: i64 = 0x1000_0000;
@@ -186,7 +186,7 @@ fn open_through_ring(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
     })
 }
 
-/// Memory shared with the kernel, until it is dropped.
+/// Memory shared with the kernel, unmapped on drop.
 struct Map {
     start: *mut libc::c_void,
     length: usize,
@@ -195,7 +195,7 @@ struct Map {
 impl Map {
     fn of(ring: &File, offset: i64, length: usize) -> Result<Self, Errno> {
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-        // SAFETY: a new map at a place of the kernel's choice.
+        // SAFETY: a new map at an address the kernel chooses.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -212,7 +212,7 @@ impl Map {
         Ok(Self { start, length })
     }
 
-    /// A place in the map. The caller keeps within it.
+    /// A place in the map. The caller must stay within it.
     fn at<T>(&self, offset: usize) -> *mut T {
         self.start.wrapping_byte_add(offset).cast()
     }

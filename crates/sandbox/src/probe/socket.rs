@@ -1,5 +1,5 @@
 //! Attempts on the network: sockets of every family, packets to a given address, changes to routes,
-//! and what interfaces can be seen.
+//! and which interfaces are visible.
 #![expect(unsafe_code, reason = "odd socket families have no safe wrapper")]
 
 use std::{
@@ -88,7 +88,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
 ];
 
-/// The words for families, with what a socket of them is made from.
+/// The word for each family, and the arguments that make a socket of it.
 const FAMILIES: &[(&str, [i32; 3])] = &[
     ("unix", [libc::AF_UNIX, libc::SOCK_STREAM, 0]),
     ("tcp", [libc::AF_INET, libc::SOCK_STREAM, 0]),
@@ -163,7 +163,7 @@ const FAMILIES: &[(&str, [i32; 3])] = &[
     ("kcm", [41, libc::SOCK_DGRAM, 0]),
 ];
 
-/// What a kernel answers that was built without a family, and no filter of ours does.
+/// What a kernel built without a family answers, and none of our filters does.
 const NOT_BUILT_IN: &[Errno] = &[
     Errno::AFNOSUPPORT,
     Errno::PROTONOSUPPORT,
@@ -216,7 +216,7 @@ fn udp(given: &Arguments<'_>, bytes: &[u8]) -> Result<Verdict, Unusable> {
     Ok(Verdict::of_io(&format!("send to {to}"), sent))
 }
 
-/// A question for the address of a name, as RFC 1035 has it.
+/// A query for the address of a name, as in RFC 1035.
 fn dns_query(name: &str) -> Vec<u8> {
     let mut query = vec![0x48, 0x46, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in name.split('.').filter(|label| !label.is_empty()) {
@@ -232,7 +232,7 @@ fn icmp_send(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
     let IpAddr::V4(to) = ip(given)? else {
         return Err(Unusable::new("an IPv4 address is needed"));
     };
-    // Unprivileged echo requests where the machine allows them, a raw socket otherwise.
+    // Unprivileged echo requests if the machine allows them, otherwise a raw socket.
     let socket = open(libc::AF_INET, libc::SOCK_DGRAM, libc::IPPROTO_ICMP)
         .or_else(|_| open(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP));
     let made = socket.and_then(|socket| {
@@ -337,7 +337,8 @@ fn interfaces() -> Verdict {
     }
 }
 
-/// Turns the loopback interface of a new network namespace on, so that packets have somewhere to go.
+/// Brings up the loopback interface of a new network namespace, so that packets have somewhere to
+/// go.
 pub(super) fn raise_loopback() -> Result<usize, Errno> {
     /// `struct ifreq` with flags.
     #[repr(C)]

@@ -1,5 +1,5 @@
-//! Attempts by Unix sockets: to services of the host by path and by abstract name, with and without
-//! a connection, and descriptors passed either way.
+//! Attempts through Unix sockets: to services of the host by path and by abstract name, with and
+//! without a connection, and descriptors passed either way.
 
 use std::{
     io::{IoSlice, IoSliceMut, Write as _},
@@ -19,7 +19,7 @@ use rustix::net::{
 
 use super::attempt::{Arguments, Attempt, Control, Unusable, Verdict};
 
-/// How long an answer is waited for.
+/// How long to wait for an answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(2);
 
 /// The attempts of this family.

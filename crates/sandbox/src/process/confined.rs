@@ -1,7 +1,7 @@
 //! A child in a sandbox, led by the init there: how it ended, ending it, and reaching it.
 //!
-//! Everything the command started ends with its init, so there is no looking for processes here.
-//! The channel to the init is also its lifeline: once the last descriptor of ours is closed, it
+//! Everything the command started ends with its init, so this file never searches for processes.
+//! The channel to the init is also its lifeline: once our last descriptor of it is closed, the init
 //! ends everything by itself.
 
 use std::{
@@ -43,10 +43,10 @@ use crate::{
     wire::{self, Notice, Order},
 };
 
-/// How long a sandbox may take to vanish after it was killed.
+/// How long a sandbox may take to vanish after being killed.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
 
-/// What a command has of its own for as long as it runs.
+/// What belongs to one command for as long as it runs.
 #[derive(Default)]
 pub(super) struct CommandResources {
     /// Its control group.
@@ -55,17 +55,17 @@ pub(super) struct CommandResources {
     pub(super) private: Option<PrivateDirectory>,
     /// Its way to the network.
     pub(super) proxy: Option<EgressProxy>,
-    /// The watch over names that must not appear in its workspace.
+    /// Watches for names that must not appear in its workspace.
     pub(super) watch: Option<ProtectedWatch>,
     /// Where the proxy listens; dropped after it.
     #[expect(dead_code, reason = "held for what its end removes")]
     pub(super) sockets: Option<PrivateDirectory>,
 }
 
-/// How far the init's word reaches.
+/// What killing the init reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KillScope {
-    /// It is the first process of a pid namespace; whatever kills it kills all.
+    /// It is the first process of a pid namespace; killing it kills all.
     Namespace,
     /// It must live to end what it started.
     Descendants,
@@ -75,21 +75,21 @@ pub(super) enum KillScope {
 pub(super) struct ConfinedLead {
     grip: KillScope,
     channel: AsyncFd<OwnedFd>,
-    /// The init; becomes readable when it and everything below it is gone.
+    /// Becomes readable when the init and everything below it is gone.
     init: AsyncFd<OwnedFd>,
     reach: Arc<ConfinedReach>,
     status: Option<ExitStatus>,
-    /// Whether the init said that nothing else is left.
+    /// Whether the init reported that nothing else is left.
     alone: bool,
     confinement: Confinement,
-    /// The watch over its workspace, between the command's end and the last look.
+    /// The watch over its workspace, kept from the command's end until the last look.
     watch: Option<ProtectedWatch>,
-    /// Absent once handed over to be reaped.
+    /// Absent once handed off for reaping.
     zombie: Option<ZombieSandbox>,
 }
 
 impl ConfinedLead {
-    /// Takes over a command that was just started. Needs the runtime's poller, so a thread of the runtime.
+    /// Takes over a command that was just started. Must run on a runtime thread, for its poller.
     pub(super) fn new(
         confined: ConfinedCommand,
         grip: KillScope,
@@ -127,7 +127,7 @@ impl ConfinedLead {
         })
     }
 
-    /// Hears one word of the init; `false` when there is none right now.
+    /// Handles one message from the init; `false` if there is none right now.
     fn hear(&mut self) -> bool {
         match wire::receive_now::<Notice>(self.channel.get_ref()) {
             Ok(Some((Notice::Ended { status, alone }, _))) => {
@@ -144,7 +144,7 @@ impl ConfinedLead {
             }
             Ok(Some((Notice::Ready | Notice::Started | Notice::Failed { .. }, _))) => {}
             Err(Errno::AGAIN) => return false,
-            // The init is gone without a word: it was killed, and everything with it.
+            // The init ended without a message: it was killed, and everything with it.
             Ok(None) | Err(_) => {
                 if self.status.is_none() {
                     self.status = Some(ExitStatus::Signal(libc::SIGKILL));
@@ -155,7 +155,7 @@ impl ConfinedLead {
         true
     }
 
-    /// What the proxy refused.
+    /// Adds what the proxy refused.
     fn note_refused_hosts(&mut self, zombie: &ZombieSandbox) {
         let proxy = zombie.belongings.proxy.as_ref();
         let refused = proxy.map(EgressProxy::refusals).unwrap_or_default();
@@ -165,7 +165,7 @@ impl ConfinedLead {
             .extend(refused.into_iter().take(left));
     }
 
-    /// Tells the init what to do; that it is gone is what was wanted.
+    /// Sends the init an order. If it is gone already, that is what was wanted.
     fn order(&self, order: Order) {
         let _ = wire::send(self.channel.get_ref(), &order, None);
     }
@@ -208,7 +208,7 @@ impl ChildLeader for ConfinedLead {
 
     async fn terminate(&self) -> Result<(), OpsError> {
         self.order(Order::SignalAll(libc::SIGTERM));
-        // A stopped process hears SIGTERM only once it goes on.
+        // A stopped process handles SIGTERM only once it continues.
         self.order(Order::SignalAll(libc::SIGCONT));
         Ok(())
     }
@@ -256,7 +256,7 @@ impl ChildLeader for ConfinedLead {
         self.watch = zombie.belongings.watch.take();
         self.note_refused_hosts(&zombie);
         let group = zombie.belongings.group.as_ref();
-        // Counted beats seen, where both are to be had.
+        // A counted limit beats an observed one, if both are available.
         let counted = group.and_then(Cgroup::exceeded);
         self.confinement.exceeded = counted.or(self.confinement.exceeded);
         zombie.reap_in_background();
@@ -265,9 +265,9 @@ impl ChildLeader for ConfinedLead {
     async fn confinement(&mut self) -> Confinement {
         while self.hear() {}
         if let Some(watch) = self.watch.take() {
-            // Whoever stops waiting gets no answer; the look is taken all the same.
+            // If the caller stops waiting, it gets no answer, but the look still happens.
             let moved = blocking(move || Ok(watch.finish())).await;
-            // First: they tell what has become of files.
+            // First, because they tell what happened to files.
             let told = &mut self.confinement.refusals;
             told.splice(0..0, moved.unwrap_or_default());
             told.truncate(Refusal::MAX);
@@ -291,9 +291,9 @@ impl Drop for ConfinedLead {
     }
 }
 
-/// Reaches a sandboxed child from elsewhere, for as long as its init lives.
+/// Reaches a sandboxed child from elsewhere, as long as its init lives.
 pub(crate) struct ConfinedReach {
-    /// Absent once the child has ended, so that nobody keeps the lifeline.
+    /// Absent once the child has ended, so that nobody keeps the lifeline open.
     channel: Mutex<Option<OwnedFd>>,
     init: OwnedFd,
     command: Option<OwnedFd>,
@@ -311,7 +311,7 @@ impl ChildControl for ConfinedReach {
         if let Some(command) = &self.command {
             match signal_group(command.as_fd(), signal) {
                 Ok(()) | Err(Errno::SRCH) => return Ok(()),
-                // An older kernel: the init does it, a moment later.
+                // An older kernel: the init does it, slightly later.
                 Err(_) => {}
             }
         }
@@ -319,7 +319,7 @@ impl ChildControl for ConfinedReach {
         if let Some(channel) = &*channel {
             let order = Order::SignalGroup(signal.as_raw());
             match wire::send(channel, &order, None) {
-                // That it is gone is no error.
+                // A child that is already gone is no error.
                 Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {}
                 Err(errno) => return Err(errno::error(errno)),
             }
@@ -342,7 +342,7 @@ fn init_id(init: &OwnedFd) -> Option<Pid> {
     (id > 0).then(|| Pid::from_raw(id)).flatten()
 }
 
-/// What is left of a sandbox that has ended or was told to.
+/// What remains of a sandbox that has ended or was told to.
 struct ZombieSandbox {
     outer: StartedChild,
     grip: KillScope,
@@ -351,15 +351,15 @@ struct ZombieSandbox {
 }
 
 impl ZombieSandbox {
-    /// Takes the outer process off the process table and removes what belonged to the command, on
-    /// another thread: the caller does not wait.
+    /// Reaps the outer process and removes what belonged to the command, on another thread: the
+    /// caller does not wait.
     fn reap_in_background(self) {
         behind_the_callers_back(move || self.reap());
     }
 
     fn reap(self) {
-        // With nothing left to wait for it ends by itself. If it does not, it is ended, with what
-        // can be found of the command.
+        // With nothing left to wait for, it ends by itself. If it does not, it is killed, along
+        // with whatever of the command can be found.
         if !ends_within(&self.outer.pidfd, KILL_LIMIT) {
             match self.grip {
                 KillScope::Namespace => {
@@ -377,7 +377,7 @@ impl ZombieSandbox {
     }
 }
 
-/// Runs work that blocks where nobody waits for it.
+/// Runs blocking work on a thread that nobody waits for.
 fn behind_the_callers_back(work: impl FnOnce() + Send + 'static) {
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn_blocking(work)),

@@ -1,7 +1,7 @@
-//! What can be done to a running child from elsewhere than where its output is read.
+//! What can be done to a running child by code other than the reader of its output.
 //!
 //! The same for a child on the host and one in a sandbox; only how its processes are reached
-//! differs ([`ChildControl`]). Harmless once the child has ended.
+//! differs ([`ChildControl`]). Does nothing once the child has ended.
 
 use std::{
     os::fd::{AsFd as _, OwnedFd},
@@ -25,10 +25,11 @@ use crate::{errno, pool::blocking};
 
 /// How the processes of a child are reached.
 pub(crate) trait ChildControl: Send + Sync + 'static {
-    /// Signals the child and everything in its group; nothing once it has ended. Must not block.
+    /// Signals the child and everything in its group; does nothing once it has ended. Must not
+    /// block.
     fn signal(&self, signal: Signal) -> Result<(), OpsError>;
 
-    /// The ids of the child and all it started, as this process sees them; none once it has ended.
+    /// The ids of the child and all it started, as this process sees them; empty once it has ended.
     /// May block.
     fn members(&self) -> Vec<i32>;
 }
@@ -41,13 +42,13 @@ pub(crate) struct Controls<R> {
     terminal: Option<OwnedFd>,
 }
 
-/// Our ends of a child's streams, by who uses them.
+/// Our ends of a child's streams, split by who uses them.
 pub(crate) struct ConnectedStreams<R> {
     /// The controls.
     pub(crate) controls: Arc<Controls<R>>,
-    /// What its output is read from.
+    /// The streams its output is read from.
     pub(crate) output: Vec<(Stream, OwnedFd)>,
-    /// The input it is still to be given, if it was given any.
+    /// Input that is still to be fed to it, if any.
     pub(crate) feeding: Option<InputFeed>,
 }
 
@@ -58,7 +59,7 @@ impl<R: ChildControl> Controls<R> {
             Some(_) => InputKind::Terminal,
             None => InputKind::Pipe,
         };
-        // Nobody who waits for an input that ends by itself waits for us.
+        // A child with input that ends by itself never waits for us.
         let source = match &ours.input {
             InputEnd::Open(_) => ours.source,
             InputEnd::Closed | InputEnd::Feed(..) => None,

@@ -1,9 +1,9 @@
-//! The environment of a child, built from empty. Nothing of the parent's environment gets in, so
-//! no secret can travel in it.
+//! The environment of a child, built from empty. Nothing of the parent's environment gets in, so it
+//! cannot leak a secret.
 //!
 //! A call may add variables, but none that changes how other programs find, load or run code: a
 //! plan that was approved as `ls` must not run something else. Where Haft sets a value itself
-//! (`PATH`, `HOME`, pagers), its value wins.
+//! (`PATH`, `HOME`, pagers), that value wins.
 
 use std::{collections::BTreeMap, ffi::CString};
 
@@ -17,13 +17,13 @@ const MAX_VARIABLES: usize = 256;
 /// The longest name of a variable, in bytes.
 const MAX_NAME_BYTES: usize = 256;
 
-/// The longest value, in bytes; the kernel takes twice that for name and value together.
+/// The longest value, in bytes; the kernel accepts twice that for name and value together.
 const MAX_VALUE_BYTES: usize = 64 * 1024;
 
 /// The most bytes of all added variables together.
 const MAX_TOTAL_BYTES: usize = 512 * 1024;
 
-/// The variable that marks every process of one tree, so that a stop finds those that left the
+/// The variable that marks every process of one tree, so that a stop also finds those that left the
 /// session.
 pub(super) const TREE_MARK: &str = "HAFT_PROCESS_TREE";
 
@@ -69,7 +69,7 @@ pub(super) fn variables<'a>(
     for (name, value) in FIXED {
         variables.insert(name, value);
     }
-    // The operator's own variables are trusted and win.
+    // The operator's variables are trusted and win.
     for (name, value) in &options.environment {
         variables.insert(name.as_str(), value.as_str());
     }
@@ -82,8 +82,9 @@ pub(super) fn variables<'a>(
     Ok(variables)
 }
 
-/// What every child gets. Programs that would wait for a person fail at once instead, and git takes no
-/// directory for a repository by its looks: one that was laid out as such could name programs to run.
+/// What every child gets. Programs that would wait for a person fail at once instead, and git
+/// accepts no directory as a repository just because it looks like one: a crafted one could name
+/// programs to run.
 const FIXED: [(&str, &str); 19] = [
     ("LANG", "C.UTF-8"),
     ("LC_ALL", "C.UTF-8"),
@@ -106,7 +107,7 @@ const FIXED: [(&str, &str); 19] = [
     ("GIT_CONFIG_VALUE_0", "explicit"),
 ];
 
-/// Names whose value is Haft's, whatever a call says.
+/// Names whose value Haft sets, whatever a call says.
 fn ours(name: &str) -> bool {
     const NAMES: [&str; 9] = [
         "PATH", "HOME", "TMPDIR", "TMP", "TEMP", "USER", "LOGNAME", "PWD", "OLDPWD",
@@ -116,7 +117,7 @@ fn ours(name: &str) -> bool {
         || FIXED.iter().any(|(fixed, _)| *fixed == name)
 }
 
-/// Refuses what is no name, and names that make other programs load or run code, send traffic
+/// Refuses an invalid name, and names that make other programs load or run code, send traffic
 /// elsewhere or trust other certificates.
 fn check_name(name: &str) -> Result<(), OpsError> {
     let is_name = !name.is_empty()
@@ -134,7 +135,8 @@ fn check_name(name: &str) -> Result<(), OpsError> {
             ),
         ));
     }
-    // One that is ours is left out; whoever asks for settings of git is told.
+    // A name Haft sets is silently left out, but a call that sets git's configuration gets an
+    // error.
     let left_out = ours(name) && !name.starts_with("GIT_CONFIG_");
     if !left_out && steers_code(&name.to_ascii_uppercase()) {
         return Err(refuse(
@@ -148,7 +150,7 @@ fn check_name(name: &str) -> Result<(), OpsError> {
     Ok(())
 }
 
-/// Compared in upper case: proxies and npm's configuration are read in either.
+/// Expects upper case: proxies and npm's configuration are read in either case.
 fn steers_code(name: &str) -> bool {
     const PREFIXES: [&str; 24] = [
         "LD_",

@@ -1,8 +1,8 @@
 //! A running child: its output, its end, and stopping it.
 //!
-//! Reading never stops at a cap; whoever holds the handle drains it. After the child has ended,
-//! something it started may hold its streams open: that is waited for only so long, then the
-//! whole tree is killed and what was written before is still handed out.
+//! Reading never stops at a cap; the holder of the handle drains it. After the child has ended,
+//! something it started may hold its streams open. That is tolerated for a limited time, then the
+//! whole tree is killed; what was written before is still handed out.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,21 +23,21 @@ use super::{
     streams::OurEnds,
 };
 
-/// How long output is still waited for after the child itself has ended, when something it started
+/// How long to wait for more output after the child itself has ended, when something it started
 /// holds the streams open.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long the end of the streams is waited for after the whole tree was killed.
+/// How long to wait for the end of the streams after the whole tree was killed.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// The most bytes read after the whole tree was killed: what its pipes can hold, and no more, so
-/// that a process that could not be found cannot flood for ever.
+/// that a process that was not found cannot flood us forever.
 const LAST_BYTES: usize = 4 * 1024 * 1024;
 
-/// Between two looks whether a tree has ended by itself.
+/// Between two checks whether a tree has ended by itself.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// A running child.
+/// A running child, on the host or in a sandbox.
 pub(super) struct LocalProcess<L: ChildLeader> {
     leader: L,
     output: Output,
@@ -47,14 +47,15 @@ pub(super) struct LocalProcess<L: ChildLeader> {
     phase: Phase,
 }
 
-/// How output is read.
+/// How far the child is, which decides how output is read.
 #[derive(Clone, Copy)]
 enum Phase {
     /// The child runs.
     Running,
-    /// The child has ended; its streams are waited for until then.
+    /// The child has ended; its streams are read until this deadline.
     Draining(Instant),
-    /// The tree was killed; what it wrote before is read until then, and at most so many bytes.
+    /// The tree was killed; what it wrote before is read until this deadline, up to a number of
+    /// bytes.
     LastWords { until: Instant, left: usize },
 }
 
@@ -85,7 +86,7 @@ impl<L: ChildLeader> LocalProcess<L> {
         })
     }
 
-    /// Waits until the child itself has ended, and notes how. The child stays unreaped.
+    /// Waits until the child itself has ended, and records its status. The child stays unreaped.
     async fn exited(&mut self) -> Result<ExitStatus, OpsError> {
         if let Some(status) = self.status {
             return Ok(status);
@@ -118,7 +119,7 @@ impl<L: ChildLeader> LocalProcess<L> {
                     {
                         return chunk;
                     }
-                    // Somebody holds the streams, silently or flooding them.
+                    // Something holds the streams, silently or flooding them.
                     if let Err(error) = self.leader.kill().await {
                         tracing::warn!(%error, "a process outlived its call");
                     }
@@ -145,8 +146,8 @@ impl<L: ChildLeader> LocalProcess<L> {
         }
     }
 
-    /// Ends what the child left behind and reaps it if there is nothing more to come. A daemon does
-    /// not outlive its call, however well the call ended.
+    /// Kills what the child left behind and reaps it once there is nothing more to read. A daemon
+    /// does not outlive its call, however well the call ended.
     async fn finish_if_over(&mut self) {
         if self.status.is_none() || !self.output.has_ended() {
             return;
@@ -209,7 +210,7 @@ impl<L: ChildLeader> ProcessHandle for LocalProcess<L> {
             }
             let until = Instant::now() + grace;
             self.leader.terminate().await?;
-            // The child first, then whatever else it left.
+            // The child first, then everything else it left.
             let _ = timeout_at(until, self.exited()).await;
             while Instant::now() < until && !self.leader.is_gone().await? {
                 tokio::time::sleep(LOOK_AGAIN).await;
@@ -227,7 +228,7 @@ impl<L: ChildLeader> Drop for LocalProcess<L> {
         if let Some(feeding) = self.feeding.take() {
             feeding.abort();
         }
-        // Over already: finished here and now, without a look at the whole machine. Otherwise the
+        // Already over: finished right here, without scanning the whole machine. Otherwise the
         // leader, dropped next, ends the tree.
         if self.status.is_some() && self.output.has_ended() {
             self.leader.finish_if_alone();

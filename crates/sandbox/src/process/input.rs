@@ -1,7 +1,7 @@
 //! A child's input from our side: writing to it, and ending it.
 //!
-//! Writers take turns, so that the bytes of two are never mixed. A write waits only so long for
-//! the child to read; reading its output must go on meanwhile, which is not this file's to do.
+//! Writers take turns, so that the bytes of two are never mixed. A write waits a limited time for
+//! the child to read; meanwhile someone else must keep reading its output.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{streams::InputEnd, terminal::end_of_file, watch::watch};
 
-/// How long a write waits for a child that reads nothing.
+/// How long a write waits for a child that does not read.
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
 
 /// A child's input.
@@ -27,27 +27,27 @@ pub(crate) struct ChildInput {
     on: InputKind,
 }
 
-/// What the input is made of.
+/// What kind of stream the input is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InputKind {
     /// A pipe: it ends when it is closed.
     Pipe,
-    /// A terminal: it never closes, and ends with a key.
+    /// A terminal: it never closes, and ends with the end-of-file key.
     Terminal,
 }
 
 enum State {
-    /// The child was given no input of ours.
+    /// The child was given no input.
     Absent,
-    /// The input was given whole, and ends by itself.
+    /// The input was given as a whole, and ends by itself.
     Given,
     /// Open.
     Open(AsyncFd<OwnedFd>),
-    /// It was open, and was ended.
+    /// It was open, and has been ended.
     Ended,
 }
 
-/// Bytes to give to a child once, with its end.
+/// Bytes to write to a child once, followed by end of file.
 pub(crate) struct InputFeed {
     end: AsyncFd<OwnedFd>,
     bytes: Vec<u8>,
@@ -55,7 +55,8 @@ pub(crate) struct InputFeed {
 }
 
 impl ChildInput {
-    /// Takes over our end of a child's input. Bytes that were given whole come back, to be fed.
+    /// Takes over our end of a child's input. Input that was given as a whole is returned, to be
+    /// fed.
     pub(crate) fn new(end: InputEnd, on: InputKind) -> std::io::Result<(Self, Option<InputFeed>)> {
         let (state, feeding) = match end {
             InputEnd::Closed => (State::Absent, None),
@@ -69,14 +70,14 @@ impl ChildInput {
         Ok((Self { state, on }, feeding))
     }
 
-    /// Gives the child bytes; returns when all are written.
+    /// Writes bytes to the child; returns when all are written.
     pub(crate) async fn write(&self, bytes: &[u8]) -> Result<(), OpsError> {
         let state = timeout(WRITE_LIMIT, self.state.lock());
         let state = state.await.map_err(|_| not_read(0, bytes.len()))?;
         write_all(state.end()?, bytes).await
     }
 
-    /// Ends the input. Doing so again does nothing.
+    /// Ends the input. Doing so again has no effect.
     pub(crate) async fn close(&self) -> Result<(), OpsError> {
         let state = timeout(WRITE_LIMIT, self.state.lock());
         let mut state = state.await.map_err(|_| not_read(0, 1))?;
@@ -108,8 +109,8 @@ impl State {
 }
 
 impl InputFeed {
-    /// Gives the child its input, then the end of it. A child that reads no further is no error;
-    /// how long it takes is its own affair.
+    /// Writes the child its input, then ends it. A child that stops reading is no error, and may
+    /// take as long as it likes.
     pub(crate) async fn feed(self) {
         let mut rest = self.bytes.as_slice();
         while !rest.is_empty() {
@@ -120,7 +121,7 @@ impl InputFeed {
         }
         if self.on == InputKind::Terminal {
             let key = end_of_file(self.end.get_ref().as_fd());
-            // In the middle of a line the key only hands over the line so far.
+            // In the middle of a line the key only submits the line so far.
             let keys: &[u8] = match self.bytes.last() {
                 None | Some(b'\n') => &[key],
                 Some(_) => &[key, key],
@@ -147,7 +148,7 @@ async fn write_all(end: &AsyncFd<OwnedFd>, bytes: &[u8]) -> Result<(), OpsError>
     Ok(())
 }
 
-/// Writes what the child has room for, which is more than nothing.
+/// Writes as much as the child has room for, at least one byte.
 async fn write_some(end: &AsyncFd<OwnedFd>, bytes: &[u8]) -> Result<usize, Errno> {
     loop {
         let mut ready = end.writable().await.map_err(|_| Errno::IO)?;

@@ -1,7 +1,7 @@
-//! The child itself: how it ended, and taking it off the process table.
+//! The child itself: how it ended, and reaping it.
 //!
-//! It is reaped only after its group was killed, so that its id cannot come to mean another process
-//! in between. Whoever drops it ends the whole tree.
+//! It is reaped only after its group was killed, so that its id cannot be reused in between.
+//! Dropping it ends the whole tree.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -27,22 +27,22 @@ use super::{
 };
 use crate::{errno, pool::blocking, spawn::StartedChild};
 
-/// A child that has been started and is not yet reaped.
+/// A child that has been started and not yet reaped.
 pub(super) struct Leader {
     tree: ChildTree,
     started: Instant,
-    /// Absent once it is reaped.
+    /// `None` once it is reaped.
     process: Option<StartedChild>,
     /// Becomes readable when the child ends.
     ended: AsyncFd<OwnedFd>,
     reach: Arc<LocalReach>,
 }
 
-/// Reaches the child from elsewhere, for as long as its id means it.
+/// Reaches the child from elsewhere, as long as its id still refers to it.
 pub(super) struct LocalReach(Mutex<Option<ChildTree>>);
 
 impl LocalReach {
-    /// The child is about to be reaped; from now on there is nobody to reach.
+    /// Called before the child is reaped; from then on there is nobody to reach.
     pub(super) fn forget(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -50,7 +50,7 @@ impl LocalReach {
 
 impl ChildControl for LocalReach {
     fn signal(&self, signal: Signal) -> Result<(), OpsError> {
-        // Held while signalling, so that the child cannot be reaped in between.
+        // Locked while signalling, so that the child cannot be reaped in between.
         if let Some(tree) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             tree.signal_group(signal);
         }
@@ -68,7 +68,7 @@ impl ChildControl for LocalReach {
 }
 
 impl Leader {
-    /// Takes over a child that was just started. Needs the runtime's poller, so a thread of the runtime.
+    /// Takes over a child that was just started. Must run on a runtime thread, for its poller.
     pub(super) fn new(started: StartedChild, mark: &str) -> Result<Self, OpsError> {
         let tree = ChildTree::new(started.pid, mark);
         let watched = started.pidfd.try_clone();
@@ -95,8 +95,8 @@ impl Leader {
             .and_then(|status| exit_status(&status))
     }
 
-    /// Runs blocking work on the tree; nothing once the child is reaped and its id may mean
-    /// another process.
+    /// Runs blocking work on the tree; does nothing once the child is reaped and its id may be
+    /// reused.
     async fn on_tree<T: Default + Send + 'static>(
         &self,
         work: impl FnOnce(&ChildTree) -> Result<T, OpsError> + Send + 'static,
@@ -117,7 +117,7 @@ impl ChildLeader for Leader {
     }
 
     async fn ended(&mut self) -> Result<ExitStatus, OpsError> {
-        // Readable means ended, and stays so.
+        // Readable means ended, and it stays readable.
         drop(self.ended.readable().await.map_err(|_| lost_track())?);
         self.status().ok_or_else(lost_track)
     }
@@ -125,7 +125,7 @@ impl ChildLeader for Leader {
     async fn terminate(&self) -> Result<(), OpsError> {
         self.on_tree(|tree| {
             tree.signal_all(Signal::TERM);
-            // A stopped process hears SIGTERM only once it goes on.
+            // A stopped process handles SIGTERM only once it continues.
             tree.signal_all(Signal::CONT);
             Ok(())
         })
@@ -182,8 +182,8 @@ impl Drop for Leader {
     }
 }
 
-/// Ends a tree that nobody watches any more. The group dies at once. Those that left it, and the
-/// reaping, take a look at the whole machine and happen behind the caller's back.
+/// Ends a tree that nobody watches any more. The group dies at once. Finding those that left it
+/// takes a scan of the whole machine, so that and the reaping happen in the background.
 fn end_unwatched(tree: ChildTree, process: StartedChild) {
     tree.signal_group(Signal::KILL);
     let work = move || {

@@ -1,8 +1,8 @@
 //! Child processes of a local workspace.
 //!
-//! A child has a session of its own and an environment built from empty; `handle.rs` is the
-//! running child, led by a plain child process (`leader.rs`) or by the init of a sandbox
-//! (`confined.rs`). Must not lower a tier: what cannot be confined as asked is refused.
+//! A child has its own session and an environment built from empty; `handle.rs` is the running
+//! child, led by a plain child process (`leader.rs`) or by the init of a sandbox (`confined.rs`).
+//! Must not lower a tier: what cannot be confined as asked is refused.
 
 mod child_leader;
 mod confined;
@@ -62,7 +62,7 @@ pub struct LocalProcesses {
 }
 
 impl LocalProcesses {
-    /// Looks at what this machine has for the children of a workspace, and ends those that an
+    /// Finds out what this machine has for the children of a workspace, and ends those that an
     /// earlier Haft left behind.
     pub fn open(jail: Arc<Jail>, options: ProcessOptions) -> Self {
         orphans::sweep_once();
@@ -78,8 +78,8 @@ impl LocalProcesses {
         }
     }
 
-    /// The processes of another workspace with the same options. What was looked up about this
-    /// machine is not looked up again and is held once.
+    /// The processes of another workspace with the same options. What is known about this machine
+    /// is shared, not looked up again.
     #[must_use]
     pub fn open_beside(&self, jail: Arc<Jail>) -> Self {
         let root = Path::new(jail.shown());
@@ -101,7 +101,7 @@ impl LocalProcesses {
         self.sandbox.facilities()
     }
 
-    /// What would confine a child, without starting it. Looks at the workspace, so it blocks.
+    /// What would confine a child, without starting it. Reads the workspace, so it blocks.
     pub fn plan_sandbox(&self, spawn: &Spawn) -> Result<SandboxPlan, OpsError> {
         plan_sandbox(&self.jail, &self.options, &self.sandbox, spawn)
     }
@@ -109,7 +109,7 @@ impl LocalProcesses {
     async fn spawn_on_host(&self, spawn: Spawn) -> Result<Box<dyn ProcessHandle>, OpsError> {
         check_egress(&spawn)?;
         let (jail, options) = (Arc::clone(&self.jail), Arc::clone(&self.options));
-        // Whoever stops waiting drops the leader, which ends the child.
+        // A caller that stops waiting drops the leader, which ends the child.
         let (leader, streams) = blocking(move || start(&jail, &options, &spawn)).await?;
         Ok(Box::new(LocalProcess::new(leader, streams)?))
     }
@@ -163,7 +163,7 @@ fn plan_sandbox(
     )
 }
 
-/// Nothing keeps a plain child process to some hosts.
+/// A plain child process cannot be restricted to some hosts.
 fn check_egress(spawn: &Spawn) -> Result<(), OpsError> {
     match spawn.egress {
         None => Ok(()),
@@ -218,7 +218,7 @@ fn launch_error(errno: Errno) -> OpsError {
     )
 }
 
-/// Whose it is, and 128 random bits in hexadecimal.
+/// The owner, and 128 random bits in hexadecimal.
 fn random_mark() -> Result<String, Errno> {
     let mut bytes = [0_u8; 16];
     getrandom(&mut bytes, GetRandomFlags::empty())?;

@@ -1,12 +1,11 @@
-//! How children of a workspace find their world: what is in their environment, and how they are
-//! confined.
+//! The environment of a workspace's children, and how they are confined.
 
 use std::collections::BTreeMap;
 
 use crate::options::SandboxOptions;
 
-/// How the processes of a workspace behave. The default suits nobody's tools and harms nobody:
-/// children find the system's programs and no home.
+/// How the processes of a workspace behave. The default is safe but rarely useful: children find
+/// the system's programs and have no home.
 #[derive(Debug, Clone)]
 pub struct ProcessOptions {
     /// `PATH` of every child; also where programs named without a slash are looked for.

@@ -1,10 +1,10 @@
-//! Children on the host that outlived the Haft that started them, found by the mark they carry and
-//! ended.
+//! Finds children on the host that outlived the Haft that started them, by the mark they carry, and
+//! kills them.
 //!
-//! A child in a sandbox dies with Haft, because its init sees that end. A plain child has nobody who
-//! would see it but the warden (`warden.rs`); where there was none, the next Haft of the same user
-//! does it at its start. A process that left its session *and* cleared its environment is not
-//! found; only a sandbox can promise that one too.
+//! A child in a sandbox dies with Haft, because its init sees Haft end. For a plain child only the
+//! warden (`warden.rs`) sees that; if there was none, the next Haft of the same user cleans up when
+//! it starts. A process that left its session *and* cleared its environment is not found; only a
+//! sandbox can guarantee that.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use super::tree::{self, Process};
 use crate::owner::{Liveness, Owner};
 
-/// How long ending them may take.
+/// How long killing them may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Between two looks.
@@ -28,11 +28,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 pub(crate) enum OrphanOwner {
     /// Those of every Haft of this user that has ended.
     TheDead,
-    /// Those of this one.
+    /// Those of this Haft.
     Of(Owner),
 }
 
-/// Ends what dead ones left, once for this process and behind everybody's back.
+/// Kills what dead Hafts left, once per process and in the background.
 pub(crate) fn sweep_once() {
     static SWEPT: Once = Once::new();
     SWEPT.call_once(|| {
@@ -45,7 +45,7 @@ pub(crate) fn sweep_once() {
     });
 }
 
-/// Ends them, again and again until none is left: one may fork while the others are being killed.
+/// Kills them repeatedly until none is left: one may fork while the others are being killed.
 pub(crate) fn end(whose: OrphanOwner) {
     let until = Instant::now() + LIMIT;
     loop {
@@ -67,7 +67,7 @@ pub(crate) fn end(whose: OrphanOwner) {
     }
 }
 
-/// Those that carry the mark, all in their sessions, and all that descend from these.
+/// The processes that carry the mark, all in their sessions, and all their descendants.
 fn find(whose: OrphanOwner) -> Vec<Process> {
     let all = tree::processes();
     let us = ourselves(&all);
@@ -89,7 +89,7 @@ fn find(whose: OrphanOwner) -> Vec<Process> {
     if marked.is_empty() {
         return Vec::new();
     }
-    // Every session a marked process is in was made for it, or by one like it.
+    // Every session a marked process is in was made for it, or by a process like it.
     let sessions: HashSet<i32> = marked.iter().map(|process| process.session).collect();
     let mut found: HashSet<i32> = all
         .iter()
@@ -111,7 +111,7 @@ fn find(whose: OrphanOwner) -> Vec<Process> {
         .collect()
 }
 
-/// This process and those it descends from, which are nobody's orphans while it runs.
+/// This process and its ancestors, which are no orphans while it runs.
 fn ourselves(all: &[Process]) -> HashSet<i32> {
     let parents: HashMap<i32, i32> = all
         .iter()
@@ -149,8 +149,8 @@ mod tests {
         }
     }
 
-    /// Starts a long sleep that carries a mark. The mark comes after the session of its own: whatever
-    /// is in a marked process's session goes with it.
+    /// Starts a long sleep that carries a mark. It gets its own session before the mark: everything
+    /// in a marked process's session is killed with it.
     fn sleep_of(owner: &str) -> std::process::Child {
         std::process::Command::new("setsid")
             .args(["env", &format!("{TREE_MARK}={owner}-0af3"), "sleep", "1000"])
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn what_a_haft_that_is_gone_left_is_ended_and_what_a_living_one_runs_is_not() {
         let living = Owner::this_process().expect("an owner").to_string();
-        // The same id, given to a process that began at another moment.
+        // The same id, given to a process that started at another time.
         let (process, began) = living.rsplit_once('-').expect("a start");
         let began: u64 = began.parse().expect("a number");
         let gone = format!("{process}-{}", began + 1);
@@ -176,7 +176,7 @@ mod tests {
             std::thread::sleep(LOOK_AGAIN);
         }
         end(OrphanOwner::TheDead);
-        // Whoever is killed ends; a sleep of a thousand seconds would not.
+        // A killed process ends; a sleep of a thousand seconds would not.
         let status = orphan.wait().expect("its end");
         assert!(!status.success());
         assert!(child.try_wait().expect("a look").is_none(), "still runs");

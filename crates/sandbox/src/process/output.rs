@@ -2,7 +2,7 @@
 //!
 //! Each stream is a pipe, so bytes of one stream are always in order. Between two streams the order
 //! is that of arrival: what a child writes to both within a few microseconds, before either is
-//! read, comes grouped by stream.
+//! read, arrives grouped by stream.
 
 use std::{
     os::fd::OwnedFd,
@@ -15,14 +15,14 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use super::watch::watch;
 
-/// The largest chunk: what a pipe holds.
+/// The largest chunk: the capacity of a pipe.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The read ends of a child's streams.
 pub(super) struct Output {
     streams: Vec<(Stream, AsyncFd<OwnedFd>)>,
     sequence: u64,
-    /// Where the next look starts, so that a flood on one stream cannot starve the others.
+    /// Where the next poll starts, so that a flood on one stream cannot starve the others.
     next: usize,
     buffer: Vec<u8>,
 }
@@ -46,7 +46,7 @@ impl Output {
         self.streams.is_empty()
     }
 
-    /// Gives up on streams that somebody still holds open.
+    /// Gives up on streams that something still holds open.
     pub(super) fn close(&mut self) {
         self.streams.clear();
     }
@@ -95,7 +95,7 @@ impl Output {
     }
 }
 
-/// Reads what there is into the buffer; `false` at the end of the stream.
+/// Reads what is available into the buffer; `false` at the end of the stream.
 fn poll_read(pipe: &AsyncFd<OwnedFd>, buffer: &mut Vec<u8>, cx: &mut Context<'_>) -> Poll<bool> {
     loop {
         let Ok(mut ready) = ready!(pipe.poll_read_ready(cx)) else {
@@ -106,7 +106,7 @@ fn poll_read(pipe: &AsyncFd<OwnedFd>, buffer: &mut Vec<u8>, cx: &mut Context<'_>
             Ok(got) => return Poll::Ready(got > 0),
             Err(Errno::AGAIN) => ready.clear_ready(),
             Err(Errno::INTR) => {}
-            // A pipe that cannot be read is at its end.
+            // A pipe that cannot be read counts as ended.
             Err(_) => return Poll::Ready(false),
         }
     }

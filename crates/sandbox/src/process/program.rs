@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::errno;
 
-/// Where bash may be.
+/// Where bash may be installed.
 const SHELLS: [&str; 2] = ["/bin/bash", "/usr/bin/bash"];
 
 /// The largest program that can be pinned by hash, in bytes.
@@ -27,10 +27,10 @@ const MAX_PINNED_BYTES: u64 = 256 * 1024 * 1024;
 pub(super) struct Program {
     /// The path to execute.
     pub(super) path: CString,
-    /// The arguments, the name first.
+    /// The arguments, starting with the program's name.
     pub(super) arguments: Vec<CString>,
-    /// The checked copy of a pinned program; the child needs it as the descriptor given
-    /// to [`find`].
+    /// The checked copy of a pinned program; the child needs it as the descriptor number given to
+    /// [`find`].
     pub(super) pinned: Option<OwnedFd>,
 }
 
@@ -71,7 +71,8 @@ pub(super) fn find(
     }
 }
 
-/// `bash -c`, without any start-up file. `--` keeps a script that begins with a dash a script.
+/// `bash -c`, without any start-up file. `--` makes sure that a script that begins with a dash
+/// stays a script.
 fn shell(script: &str) -> Result<Program, OpsError> {
     let path = SHELLS
         .into_iter()
@@ -117,7 +118,7 @@ fn locate(name: &str, search_path: &str) -> Result<String, OpsError> {
 }
 
 /// Refuses a program that lies in the workspace: anything could have put it there, and on the host
-/// nothing would confine it. One that was trusted by its hash is no such program.
+/// nothing would confine it. A program pinned by its hash is exempt.
 pub(super) fn check_outside(
     path: &CStr,
     directory: BorrowedFd<'_>,
@@ -125,7 +126,7 @@ pub(super) fn check_outside(
 ) -> Result<(), OpsError> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let Ok(program) = openat(directory, path, flags, Mode::empty()) else {
-        // Starting it says what is wrong.
+        // Starting it will report what is wrong.
         return Ok(());
     };
     let real = std::fs::read_link(format!("/proc/self/fd/{}", program.as_raw_fd()));
@@ -139,7 +140,7 @@ pub(super) fn check_outside(
 }
 
 /// Copies a program into sealed memory while hashing it, so that what was checked is what runs,
-/// also when somebody writes to the file in between. A script with a `#!` line is read by its
+/// even if somebody writes to the file in between. A script with a `#!` line is read by its
 /// interpreter from the same copy.
 fn checked(
     name: &str,
@@ -223,7 +224,7 @@ fn copy_and_hash(from: &OwnedFd, to: &OwnedFd) -> Result<[u8; 32], Errno> {
     }
 }
 
-/// Says which program by its last component only; the folder is the operator's business.
+/// Names the program by its last component only; its directory is for the operator alone.
 fn pinned_error(name: &str, errno: Errno) -> OpsError {
     let shown = name.rsplit('/').next().unwrap_or(name);
     let error = errno::error(errno);

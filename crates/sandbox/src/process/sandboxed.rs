@@ -86,7 +86,7 @@ pub(super) fn start(
         belongings.group = None;
     }
     if guarded {
-        // After the look at what is protected, which may have made an empty directory of hooks.
+        // After looking up what is protected, which may have made an empty hooks directory.
         belongings.watch = Some(sandbox.watch(jail, deep)?);
     }
     let plan = match spawn.tier {
@@ -110,7 +110,7 @@ pub(super) fn start(
     Ok((lead, streams.ours))
 }
 
-/// What a plan is made from beside the workspace.
+/// What a plan is made from in addition to the workspace.
 pub(super) struct Details<'a> {
     pub(super) spawn: &'a Spawn,
     pub(super) mark: &'a str,
@@ -135,7 +135,7 @@ fn covered(jail: &Jail) -> Result<Vec<CoveredMount>, OpsError> {
     }
 }
 
-/// Works out the sandbox of a spawn. Looks at the workspace; starts nothing.
+/// Works out the sandbox of a spawn. Reads the workspace; starts nothing.
 pub(super) fn plan(
     jail: &Jail,
     options: &ProcessOptions,
@@ -183,12 +183,12 @@ pub(super) struct Executable {
     pinned: Option<OwnedFd>,
 }
 
-/// What a spawn executes, as the sandbox will find it. `descriptor` is the number a pinned program
-/// will have.
+/// What a spawn executes, as seen from inside the sandbox. `descriptor` is the number a pinned
+/// program will have.
 pub(super) fn executable(spawn: &Spawn, descriptor: usize) -> Result<Executable, OpsError> {
     let found = match (&spawn.command, spawn.pinned) {
         (Command::Argv(argv), None) => return named(argv),
-        // Both are checked the same way for every tier, and found outside.
+        // Both are checked the same way for every tier, and found outside the sandbox.
         (Command::Shell(_), _) | (Command::Argv(_), Some(_)) => {
             program::find(&spawn.command, spawn.pinned, "", descriptor)?
         }
@@ -224,7 +224,7 @@ fn named(argv: &[String]) -> Result<Executable, OpsError> {
     })
 }
 
-/// The proxy of a command that may reach some hosts. Runs on the runtime this thread belongs to.
+/// The proxy of a command that may reach some hosts. Runs on this thread's runtime.
 fn proxy(
     directory: Option<&PrivateDirectory>,
     spawn: &Spawn,
@@ -268,7 +268,7 @@ fn egress(spawn: &Spawn, proxy: Option<&EgressProxy>) -> Option<Egress> {
     })
 }
 
-/// A directory of the command's own, where it has no file system of its own or needs something
+/// A directory for the command alone, if it has no file system of its own or needs something
 /// written for it.
 fn private_directory(
     options: &ProcessOptions,
@@ -287,7 +287,7 @@ fn private_directory(
     Ok(Some(directory))
 }
 
-/// The plan that has gVisor carry out another one.
+/// The plan that makes gVisor carry out another plan.
 fn wrap_for_gvisor(
     sandbox: &Sandbox,
     plan: &SandboxPlan,

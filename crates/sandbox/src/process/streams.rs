@@ -1,6 +1,6 @@
-//! What connects us and a child: pipes, or a terminal; both ends.
+//! What connects us to a child: pipes or a terminal, both ends.
 //!
-//! Made before the child, by whoever starts one: on the host or in a sandbox.
+//! Made before the child, by the code that starts it: on the host or in a sandbox.
 
 use std::{
     ffi::CStr,
@@ -18,7 +18,7 @@ use super::{terminal::Terminal, waiting::InputSource};
 
 /// The streams of a child, both ends.
 pub(crate) struct Streams {
-    /// The child's ends; their place is their number there.
+    /// The child's ends; each one's index is its number there.
     theirs: Vec<OwnedFd>,
     /// Our ends.
     pub(crate) ours: OurEnds,
@@ -31,7 +31,7 @@ pub(crate) struct OurEnds {
     pub(crate) output: Vec<(Stream, OwnedFd)>,
     /// Where its input comes from.
     pub(crate) input: InputEnd,
-    /// What its input is called in the process table, to see who reads it.
+    /// Identifies its input in the process table, to see who reads it.
     pub(crate) source: Option<InputSource>,
     /// The terminal, where it has one.
     pub(crate) terminal: Option<OwnedFd>,
@@ -39,16 +39,16 @@ pub(crate) struct OurEnds {
 
 /// Our end of a child's input.
 pub(crate) enum InputEnd {
-    /// There is none: the child finds the end of the file.
+    /// There is none: the child reads end of file.
     Closed,
-    /// These bytes, then the end.
+    /// These bytes, then end of file.
     Feed(OwnedFd, Vec<u8>),
-    /// Open for as long as we like.
+    /// Open until we close it.
     Open(OwnedFd),
 }
 
 impl Streams {
-    /// Opens the streams a child is to have.
+    /// Opens the streams for a child.
     pub(crate) fn open(spawn: &Spawn) -> Result<Self, Errno> {
         let mut streams = Self {
             theirs: Vec::with_capacity(4),
@@ -73,8 +73,8 @@ impl Streams {
         Ok(streams)
     }
 
-    /// The child's ends, to be handed over in this order from 0. A terminal among them is nobody's
-    /// controlling terminal yet.
+    /// The child's ends, to be handed over in this order from 0. A terminal among them is not yet
+    /// anybody's controlling terminal.
     pub(crate) fn for_child(&self) -> Vec<BorrowedFd<'_>> {
         self.theirs.iter().map(AsFd::as_fd).collect()
     }
@@ -109,7 +109,7 @@ impl Streams {
 
     fn add_output(&mut self, stream: Stream) -> Result<(), Errno> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-        // Only our end: a child that finds its output non-blocking would lose some.
+        // Only our end: a child with non-blocking output would lose some of it.
         fcntl_setfl(&read, OFlags::NONBLOCK)?;
         self.theirs.push(write);
         self.ours.output.push((stream, read));
@@ -119,7 +119,7 @@ impl Streams {
     fn add_terminal(&mut self, terminal: Terminal, input: &Input) -> Result<(), Errno> {
         self.ours.source = Some(InputSource::of(terminal.theirs.as_fd())?);
         match input {
-            // At its end however often it is read, which no key on a terminal could do.
+            // End of file however often it is read, which no key on a terminal could do.
             Input::Closed => self.theirs.push(nothing()?),
             Input::Bytes(bytes) => {
                 self.theirs.push(dup_closed_on_exec(&terminal.theirs)?);
@@ -141,7 +141,7 @@ impl Streams {
     }
 }
 
-/// An input that is at its end.
+/// An input that is at end of file.
 fn nothing() -> Result<OwnedFd, Errno> {
     open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
 }

@@ -1,9 +1,9 @@
 //! A pseudo-terminal for a child: our end, the child's end, its size and its keys.
 //!
-//! The child's end is opened here without becoming anybody's controlling terminal. Whoever starts
-//! the child makes it that: `spawn.rs` by opening it by name in the new session, a sandbox's init
-//! with `TIOCSCTTY`. It is never the terminal Haft itself may run on, so nothing a child writes to
-//! it or pushes into it reaches the person's own.
+//! The child's end is opened here without becoming anybody's controlling terminal. The code that
+//! starts the child does that: `spawn.rs` by opening it by name in the new session, a sandbox's
+//! init with `TIOCSCTTY`. It is never the terminal Haft itself may run on, so nothing a child
+//! writes to it or pushes into it reaches the user's own terminal.
 
 use std::{
     ffi::CString,
@@ -18,14 +18,14 @@ use rustix::{
     termios::{SpecialCodeIndex, Winsize, tcgetattr, tcsetwinsize},
 };
 
-/// The end-of-file key where the terminal's own cannot be asked for: Ctrl-D.
+/// The end-of-file key if the terminal's own is not known: Ctrl-D.
 const END_OF_FILE: u8 = 0x04;
 
 /// Both ends of a pseudo-terminal.
 pub(crate) struct Terminal {
-    /// What we read from and write to; never blocks.
+    /// The end we read from and write to; never blocks.
     pub(crate) ours: OwnedFd,
-    /// What the child gets.
+    /// The end the child gets.
     pub(crate) theirs: OwnedFd,
     /// The name of the child's end on this machine.
     pub(crate) path: CString,
@@ -46,7 +46,7 @@ impl Terminal {
     }
 }
 
-/// Gives a terminal another size; the kernel tells the program in front with SIGWINCH.
+/// Resizes a terminal; the kernel notifies the foreground program with SIGWINCH.
 pub(crate) fn resize(terminal: BorrowedFd<'_>, size: TerminalSize) -> Result<(), Errno> {
     tcsetwinsize(
         terminal,
@@ -59,7 +59,7 @@ pub(crate) fn resize(terminal: BorrowedFd<'_>, size: TerminalSize) -> Result<(),
     )
 }
 
-/// The byte that means end of file on a terminal, as the program on it has set it.
+/// The byte that means end of file on a terminal, as configured by the program on it.
 pub(crate) fn end_of_file(terminal: BorrowedFd<'_>) -> u8 {
     let set = tcgetattr(terminal).map(|set| set.special_codes[SpecialCodeIndex::VEOF]);
     // Zero means that the key is switched off.

@@ -1,9 +1,9 @@
-//! Everything a child started, and ending it.
+//! Everything a child started, and killing it.
 //!
 //! A process belongs to the tree if it is in the child's session, descends from one that does, or
 //! carries the tree's mark in its environment. That finds children that left the session or were
-//! given to init. What it cannot find is a process that did both *and* cleared its environment;
-//! only the sandbox tiers (pid namespace, cgroup) can promise that one too.
+//! reparented to init. It cannot find a process that did both *and* cleared its environment; only
+//! the sandbox tiers (pid namespace, cgroup) can guarantee that.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,20 +21,20 @@ use super::environment::TREE_MARK;
 /// How long a tree may take to vanish after SIGKILL.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
 
-/// Between two looks at a tree that is going.
+/// Between two checks of a tree that is dying.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Ids come round again, but not within this time.
+/// Ids are reused, but not within this time.
 const BRIEF: Duration = Duration::from_millis(500);
 
-/// With more ids given out since, a look at every process is the shorter one.
+/// If more ids were assigned since, scanning every process is cheaper.
 const MAX_SINCE: i32 = 256;
 
 /// The most bytes read of a process's environment.
 const MAX_ENVIRON_BYTES: usize = 256 * 1024;
 
 /// A child and all it started. The child must not be reaped while this is in use, so that its id
-/// cannot come to mean another process.
+/// cannot be reused.
 #[derive(Debug, Clone)]
 pub(super) struct ChildTree {
     leader: Pid,
@@ -51,7 +51,7 @@ impl ChildTree {
 
     /// Signals the child's group.
     pub(super) fn signal_group(&self, signal: Signal) {
-        // Nothing there any more is what was wanted.
+        // Nothing left to signal is what was wanted.
         let _ = kill_process_group(self.leader, signal);
     }
 
@@ -60,12 +60,12 @@ impl ChildTree {
         self.members().iter().map(|process| process.pid).collect()
     }
 
-    /// Whether any process of the tree still runs.
+    /// Whether no process of the tree runs any more.
     pub(super) fn is_gone(&self) -> bool {
         self.members().is_empty()
     }
 
-    /// Signals every process of the tree, also those that left the session.
+    /// Signals every process of the tree, including those that left the session.
     pub(super) fn signal_all(&self, signal: Signal) {
         self.signal_group(signal);
         for member in self.members() {
@@ -73,8 +73,8 @@ impl ChildTree {
         }
     }
 
-    /// Kills everything, again and again until nothing is left: a process may fork while the others
-    /// are being killed.
+    /// Kills everything repeatedly until nothing is left: a process may fork while the others are
+    /// being killed.
     pub(super) fn kill(&self) -> Result<(), OpsError> {
         let deadline = Instant::now() + KILL_LIMIT;
         loop {
@@ -100,8 +100,9 @@ impl ChildTree {
         }
     }
 
-    /// Whether nothing is left at the end of a child that ran only so long. Looks only at ids given
-    /// out since the child got its own, where those can be told; `false` means look closely.
+    /// Whether nothing is left after a child that ran for this long has ended. Looks only at ids
+    /// assigned since the child got its own, if those are known; `false` means that a full scan is
+    /// needed.
     pub(super) fn is_surely_gone(&self, ran: Duration) -> bool {
         if ran > BRIEF {
             return false;
@@ -111,8 +112,8 @@ impl ChildTree {
         else {
             return false;
         };
-        // The child itself is a zombie and the only one that need not be looked at: whatever it
-        // started came after it.
+        // The child itself is a zombie and the only process to skip: whatever it started has a
+        // later id.
         let since = (leader + 1..=last).filter_map(read).collect();
         self.members_of(since).is_empty()
     }
@@ -122,10 +123,10 @@ impl ChildTree {
         self.members_of(processes())
     }
 
-    /// Those of these processes that belong to the tree and still run.
+    /// The processes among these that belong to the tree and still run.
     fn members_of(&self, all: Vec<Process>) -> Vec<Process> {
         let leader = self.leader.as_raw_nonzero().get();
-        // The child is not reaped yet, so a list of all has it, as a zombie if nothing else.
+        // The child is not reaped yet, so a full list contains it, at least as a zombie.
         let started = all
             .iter()
             .find(|process| process.pid == leader)
@@ -181,7 +182,7 @@ pub(super) fn mark_of(pid: i32) -> Option<String> {
     marks.next()
 }
 
-/// One process at one moment.
+/// One process, as seen at one moment.
 pub(super) struct Process {
     pub(super) pid: i32,
     pub(super) parent: i32,
@@ -213,7 +214,7 @@ impl Process {
     }
 }
 
-/// Every process there is.
+/// Every process on the machine.
 pub(super) fn processes() -> Vec<Process> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();
@@ -224,7 +225,7 @@ pub(super) fn processes() -> Vec<Process> {
         .collect()
 }
 
-/// The id that was given out last.
+/// The id that was assigned last.
 fn last_id() -> Option<i32> {
     let load = std::fs::read_to_string("/proc/loadavg").ok()?;
     load.split_whitespace().next_back()?.parse().ok()
@@ -232,7 +233,7 @@ fn last_id() -> Option<i32> {
 
 fn read(pid: i32) -> Option<Process> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name is in parentheses and may hold anything, also parentheses and spaces.
+    // The name is in parentheses and may contain anything, including parentheses and spaces.
     let after_name = stat.iter().rposition(|byte| *byte == b')')? + 2;
     let rest = std::str::from_utf8(stat.get(after_name..)?).ok()?;
     let fields: Vec<&str> = rest.split(' ').collect();

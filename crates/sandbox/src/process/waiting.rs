@@ -1,12 +1,12 @@
-//! Whether somebody waits for a child's input, told by the process table.
+//! Whether anything waits for a child's input, according to the process table.
 //!
 //! A thread counts as waiting when the kernel holds it in `read` on the input, or in `poll`,
-//! `select` or `epoll` over a set that has the input in it. Seen at one moment: a program that
-//! reads in a loop is caught between two lines now and then, so ask again before believing it.
+//! `select` or `epoll` over a set that contains the input. This is a snapshot: a program that reads
+//! in a loop is sometimes caught between two lines, so ask again before believing it.
 //!
-//! What is not seen: waiting through io_uring, 32-bit programs, and programs that made themselves
-//! unreadable to their own user (`sudo`, `ssh-agent`). What is seen although it need not matter: a
-//! server that also listens to its terminal.
+//! Not seen: waiting through io_uring, 32-bit programs, and programs that made themselves
+//! unreadable to their own user (`sudo`, `ssh-agent`). Seen although it may not matter: a server
+//! that also listens to its terminal.
 
 use std::os::{
     fd::BorrowedFd,
@@ -21,13 +21,13 @@ const MAX_THREADS: usize = 1024;
 /// The most descriptors of one set that are looked at.
 const MAX_SET: usize = 1024;
 
-/// The most bytes read of a description of an epoll set.
+/// The most bytes read of the description of an epoll set.
 const MAX_EPOLL_BYTES: usize = 64 * 1024;
 
-/// The device number of `/dev/tty`, whatever terminal it stands for.
+/// The device number of `/dev/tty`, whichever terminal that is.
 const CONTROLLING_TERMINAL: u64 = libc::makedev(5, 0);
 
-/// What a child reads, by which a descriptor of it is recognised in any process.
+/// Identifies what a child reads, so that its descriptor is recognised in any process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InputSource {
     file_system: u64,
@@ -37,7 +37,7 @@ pub(crate) struct InputSource {
 }
 
 impl InputSource {
-    /// What the child's end of its input is.
+    /// Identifies the child's end of its input.
     pub(crate) fn of(end: BorrowedFd<'_>) -> Result<Self, Errno> {
         let stat = fstat(end)?;
         Ok(Self {
@@ -79,7 +79,7 @@ impl InputSource {
         }
     }
 
-    /// Whether a descriptor of a process is this.
+    /// Whether a descriptor of a process refers to this input.
     fn is(&self, pid: i32, descriptor: u64) -> bool {
         let Ok(there) = std::fs::metadata(format!("/proc/{pid}/fd/{descriptor}")) else {
             return false;
@@ -91,7 +91,7 @@ impl InputSource {
     }
 }
 
-/// A system call that a thread is in.
+/// The system call a thread is in.
 struct Call {
     number: i64,
     arguments: [u64; 6],
@@ -106,8 +106,8 @@ enum Wait {
 }
 
 impl Call {
-    /// Reads `/proc/…/syscall`: a number, six arguments, two registers. A thread that runs, or is
-    /// held outside a call, has none.
+    /// Parses `/proc/…/syscall`: a number, six arguments, two registers. A thread that is running,
+    /// or blocked outside a call, has none.
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split_whitespace();
         let number = words.next()?.parse().ok()?;

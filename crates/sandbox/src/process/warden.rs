@@ -1,9 +1,9 @@
-//! Ends the plain children of a Haft that died without being able to: a small process beside it that
-//! does nothing but wait for its end.
+//! Ends the plain children of a Haft that died without doing so: a small companion process that
+//! only waits for Haft to end.
 //!
-//! Haft holds the other end of a pipe. However Haft ends, the kernel closes it; the warden then ends
-//! everything that carries Haft's mark, and itself. It has a session of its own, so that what is
-//! sent to Haft's group does not reach it. A program that does not answer as a helper has none.
+//! Haft holds the other end of a pipe. However Haft ends, the kernel closes it; the warden then
+//! kills everything that carries Haft's mark, and exits. It has its own session, so that a signal
+//! to Haft's group does not reach it. A program that does not answer as a helper has no warden.
 
 use std::{
     ffi::CString,
@@ -30,10 +30,10 @@ use crate::{
     spawn::{self, Launch},
 };
 
-/// The mode of the helper.
+/// Its helper mode.
 pub(crate) const MODE: &str = "warden";
 
-/// What keeps the warden waiting, for as long as this process lives.
+/// Keeps the warden waiting for as long as this process lives.
 struct Lifeline {
     _ours: OwnedFd,
     _pidfd: OwnedFd,
@@ -84,12 +84,12 @@ fn start(program: &Path) -> Result<Lifeline, Errno> {
     })
 }
 
-/// The warden itself: waits for the end of its Haft, then ends what that left.
+/// The warden itself: waits for its Haft to end, then kills what that left.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
     let Some(owner) = arguments.first().and_then(|owner| Owner::parse(owner)) else {
         return ExitCode::from(2);
     };
-    // Nothing is ever written, so this returns at the end.
+    // Nothing is ever written, so this returns only at end of file.
     let mut nothing = [0; 1];
     let mut lifeline = std::io::stdin().lock();
     while matches!(lifeline.read(&mut nothing), Ok(1)) {}

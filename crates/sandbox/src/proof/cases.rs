@@ -1,24 +1,23 @@
-//! The escapes that are tried, as one table: what a person reads, which layer is to stop it in which
-//! tier, and the attempt of `probe` that makes it.
+//! The escapes that are tried, as one table: a description for people, which layer should stop it
+//! in which tier, and the `probe` attempt that makes it.
 
 use haft_contract::ops::Tier;
 
 use super::scene::AttackScene;
 
-/// One escape.
 pub(super) struct EscapeCase {
     /// What is tried, as the end of a sentence.
     pub(super) attempted: &'static str,
-    /// The layer that is to stop it in a tier; a tier that is not here does not promise to.
+    /// The layer that should stop it in a tier; a tier not listed does not promise to.
     layers: &'static [(Tier, &'static str)],
-    /// The attempt in the tier.
+    /// The attempt inside the tier.
     pub(super) inside: fn(&AttackScene, Tier) -> Vec<String>,
-    /// The same outside, as the control.
+    /// The same attempt outside, as the control.
     pub(super) outside: fn(&AttackScene) -> Vec<String>,
 }
 
 impl EscapeCase {
-    /// The layer that is to stop it in a tier.
+    /// The layer that should stop it in a tier.
     pub(super) fn layer(&self, tier: Tier) -> Option<&'static str> {
         let found = self.layers.iter().find(|(known, _)| *known == tier);
         found.map(|(_, layer)| *layer)
@@ -29,7 +28,7 @@ const LANDLOCK: (Tier, &str) = (Tier::T1, "landlock");
 const SECCOMP: (Tier, &str) = (Tier::T1, "seccomp");
 const GVISOR: (Tier, &str) = (Tier::T3, "gvisor");
 
-/// Every escape, by what it attacks.
+/// Every escape, grouped by what it attacks.
 pub(super) const CASES: &[EscapeCase] = &[
     EscapeCase {
         attempted: "read a file outside the workspace",
@@ -57,7 +56,7 @@ pub(super) const CASES: &[EscapeCase] = &[
     },
     EscapeCase {
         attempted: "reach devices of this machine",
-        // The devices gVisor shows under these names are those of its own kernel.
+        // The devices gVisor shows under these names belong to its own kernel.
         layers: &[(Tier::T2, "mounts")],
         inside: |_, _| words(["devices"]),
         outside: |_| words(["devices"]),
@@ -160,7 +159,7 @@ pub(super) const CASES: &[EscapeCase] = &[
     },
 ];
 
-/// An attempt from its words.
+/// An attempt's name and arguments.
 pub(super) fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.into_iter().map(str::to_owned).collect()
 }

@@ -1,8 +1,8 @@
-//! Shows that a tier holds, by attempts to get out of it: each escape of `cases.rs` is tried inside,
-//! through the back end that commands use, and outside as the control. One that nothing stops
-//! outside either proves nothing, and is told apart.
+//! Shows that a tier holds, by attempts to escape it: each escape of `cases.rs` is tried inside,
+//! through the back end that commands use, and outside as the control. An attempt that fails
+//! outside as well proves nothing, and is reported separately.
 //!
-//! Judges and prints nothing; `haft doctor` does. Nothing here can lower a tier to have it pass.
+//! Judges and prints nothing; `haft doctor` does. Nothing here can lower a tier to make it pass.
 
 mod cases;
 mod scene;
@@ -33,47 +33,47 @@ const ATTEMPT_LIMIT: Duration = Duration::from_mins(1);
 /// The most output of an attempt that is read.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
-/// What was shown about one tier.
+/// The results for one tier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
     /// The tier.
     pub tier: Tier,
     /// What was tried in it.
     pub tried: Vec<EscapeAttempt>,
-    /// Why nothing could be, if so.
+    /// Why nothing could be tried, if so.
     pub unavailable: Option<String>,
 }
 
 /// One attempt, inside and outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EscapeAttempt {
-    /// The layer that is to stop it.
+    /// The layer that should stop it.
     pub layer: &'static str,
     /// What was tried, as the end of a sentence.
     pub attempted: &'static str,
-    /// What came of it in the tier.
+    /// The result in the tier.
     pub inside: AttemptOutcome,
-    /// What comes of it without a sandbox.
+    /// The result without a sandbox.
     pub outside: AttemptOutcome,
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AttemptOutcome {
     /// It got what it tried to get.
     Succeeded,
-    /// It was stopped, with this error where the kernel gave one.
+    /// It was stopped, with the kernel's error if there was one.
     Refused(String),
     /// It could not be made.
     Failed(String),
 }
 
-/// What an attempt shows.
+/// What an attempt proves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttemptVerdict {
     /// Stopped inside, and only there.
     Stopped,
-    /// Stopped inside; it does not succeed outside either, so the tier may not be why.
+    /// Stopped inside, but it does not succeed outside either, so the tier may not be the reason.
     Nothing,
     /// It got out.
     Escaped,
@@ -82,7 +82,7 @@ pub enum AttemptVerdict {
 }
 
 impl EscapeAttempt {
-    /// What it shows.
+    /// What it proves.
     pub fn shows(&self) -> AttemptVerdict {
         match (&self.inside, &self.outside) {
             (AttemptOutcome::Succeeded, _) => AttemptVerdict::Escaped,
@@ -114,10 +114,10 @@ impl Proof {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProofError {
-    /// There is no program to make attempts with.
+    /// There is no program to run attempts with.
     #[error("no program answers as a helper, so no escape can be attempted")]
     Helper,
-    /// The place for what is attacked cannot be made.
+    /// The place to attack cannot be made.
     #[error("the files to attack cannot be made")]
     Scene(#[source] std::io::Error),
     /// The workspace for it cannot be opened.
@@ -129,7 +129,7 @@ pub enum ProofError {
 }
 
 /// Tries every escape in each of these tiers. `place` is a directory for this alone: it is made if
-/// it is not there, something to attack is made in it, and all of it is removed again.
+/// necessary, something to attack is put in it, and all of it is removed again.
 pub async fn prove(
     options: &SandboxOptions,
     place: &Path,
@@ -142,7 +142,7 @@ pub async fn prove(
         .map_err(|error| ProofError::Scene(std::io::Error::other(error)))?
         .map_err(ProofError::Scene)?;
     let mut sandbox = options.clone();
-    // Attempts are made by the helper, so it must be there at its own path.
+    // The helper makes the attempts, so it must be visible at its own path.
     sandbox.profile.read_only.push(program.clone());
     let jail = Jail::open(scene.workspace(), Mounts::Refuse).map_err(ProofError::Workspace)?;
     let options = ProcessOptions {
@@ -182,7 +182,7 @@ pub async fn prove(
         });
     }
     for clearance in scene.clearances() {
-        // What cannot be removed holds nothing.
+        // What cannot be removed contains nothing.
         let _ = stage.attempt(clearance, Tier::Host).await;
     }
     drop(target);
@@ -191,16 +191,16 @@ pub async fn prove(
     Ok(proofs)
 }
 
-/// A workspace and the program that makes attempts in it.
+/// A workspace, and the program that makes attempts in it.
 struct Stage {
     processes: LocalProcesses,
     program: String,
 }
 
-/// A process to aim at.
+/// A process for attempts to aim at.
 struct Target {
     id: u32,
-    /// Dropped, it ends.
+    /// Ends the process on drop.
     _handle: Box<dyn ProcessHandle>,
 }
 

@@ -1,5 +1,5 @@
 //! Something to attack: a workspace, and outside it a file, sockets that answer, and a process. All
-//! of it is ours and goes when the scene does.
+//! of it is ours and is removed with the scene.
 
 use std::{
     fs::{self, DirBuilder},
@@ -20,13 +20,13 @@ use haft_contract::ops::Tier;
 
 use super::cases::words;
 
-/// The kernel takes at most 108 bytes, with the null byte at their end.
+/// The kernel accepts at most 108 bytes, including the final null byte.
 const MAX_SOCKET_PATH: usize = 107;
 
-/// Tells scenes of one process apart.
+/// Distinguishes the scenes of one process.
 static SCENES: AtomicU32 = AtomicU32::new(0);
 
-/// What is attacked.
+/// What attempts attack.
 pub(super) struct AttackScene {
     directory: PathBuf,
     workspace: PathBuf,
@@ -58,7 +58,7 @@ impl AttackScene {
         let unix = UnixListener::bind(&socket)?;
         let named = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&mark)?)?;
         Ok(Self {
-            // Bubblewrap and Landlock are told real paths.
+            // Bubblewrap and Landlock need real paths.
             workspace: fs::canonicalize(workspace)?,
             directory: fs::canonicalize(directory)?,
             key: std::process::id().wrapping_shl(4) | (number & 0xf) | 1,
@@ -71,7 +71,7 @@ impl AttackScene {
         })
     }
 
-    /// Names the process to aim at.
+    /// Sets the process to aim at.
     pub(super) fn with_target(mut self, id: u32) -> Self {
         self.target = id;
         self
@@ -82,7 +82,7 @@ impl AttackScene {
         &self.workspace
     }
 
-    /// A word that only the scene has: on a command line, as a name.
+    /// A word unique to the scene: on a command line, or as a name.
     pub(super) fn mark(&self) -> &str {
         &self.mark
     }
@@ -98,8 +98,8 @@ impl AttackScene {
         vec![attempt.to_owned(), self.target.to_string()]
     }
 
-    /// An attempt on the process that keeps the sandbox: its first, where it has processes of its
-    /// own, else one outside.
+    /// An attempt on the process that keeps the sandbox: its first one, if it has its own
+    /// processes, otherwise one outside.
     pub(super) fn on_keeper(&self, attempt: &str, tier: Tier) -> Vec<String> {
         match tier {
             Tier::T2 | Tier::T3 => words([attempt, "1"]),
@@ -123,18 +123,18 @@ impl AttackScene {
         self.socket.display().to_string()
     }
 
-    /// What is made by attempts outside before the first one.
+    /// What attempts outside set up before the first one.
     pub(super) fn preparations(&self) -> Vec<Vec<String>> {
         vec![words(["sysv-memory-create", &self.key()])]
     }
 
-    /// What is removed by attempts outside after the last one.
+    /// What attempts outside remove after the last one.
     pub(super) fn clearances(&self) -> Vec<Vec<String>> {
         vec![words(["sysv-memory-remove", &self.key()])]
     }
 }
 
-/// Beside the file, unless that is too long for the name of a socket.
+/// Next to the file, unless that path is too long for a socket.
 fn socket_path(directory: &Path, mark: &str) -> PathBuf {
     let usual = directory.join("socket");
     if usual.as_os_str().len() < MAX_SOCKET_PATH {
@@ -145,10 +145,10 @@ fn socket_path(directory: &Path, mark: &str) -> PathBuf {
 
 impl Drop for AttackScene {
     fn drop(&mut self) {
-        // What cannot be removed is private and holds nothing.
+        // What cannot be removed is private and contains nothing.
         let _ = fs::remove_file(&self.socket);
         let _ = fs::remove_dir_all(&self.directory);
-        // Goes with the last scene in it.
+        // Succeeds only with the last scene in it.
         let _ = self.directory.parent().map(fs::remove_dir);
     }
 }

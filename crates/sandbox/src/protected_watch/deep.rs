@@ -1,7 +1,7 @@
 //! What tier T3 needs below the root of a workspace. In T2 the init refuses calls that name
 //! something protected, or that set a set-user-id bit; in T3 gVisor's kernel answers all calls, and
-//! nobody refuses them by name. So what is protected and there is held by mounts, and what appeared
-//! is found by a look at the whole workspace when the command has ended.
+//! nobody refuses them by name. So mounts protect what already exists, and a scan of the whole
+//! workspace after the command has ended finds what appeared.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,28 +19,28 @@ use rustix::{
 
 use crate::jail::{Jail, Lookup};
 
-/// The most entries of a workspace that are looked at.
+/// The most entries of a workspace that are scanned.
 const MAX_LOOKED_AT: usize = 200_000;
 
-/// The bits by which a program takes the identity of its owner or group.
+/// The bits that make a program run as its owner or group.
 const SET_ID: u32 = 0o6000;
 
 /// Where git keeps the repositories of submodules.
 const MODULES: &str = ".git/modules/";
 
-/// What in the repository of a submodule decides what git runs.
+/// Parts of a submodule's repository that affect what git runs.
 const IN_MODULE: [&str; 5] = ["branches", "config", "config.worktree", "hooks", "remotes"];
 
 const IN_MODULE_REASON: &str = "git runs programs that files in this place name";
 
-/// What a workspace holds, below its root, that a command may not make.
+/// What a workspace has, below its root, that a command may not create.
 #[derive(Debug, Default)]
 pub(crate) struct Deep {
     /// Protected paths, and what is there.
     protected: BTreeMap<String, Protected>,
     /// Files with a set-user-id or set-group-id bit.
     special: BTreeSet<String>,
-    /// Whether everything was looked at.
+    /// Whether the scan reached everything.
     whole: bool,
 }
 
@@ -53,7 +53,7 @@ struct Protected {
 }
 
 impl Deep {
-    /// Looks at everything below the root. What is protected is not looked into.
+    /// Scans everything below the root. Does not look into what is protected.
     pub(crate) fn look(jail: &Jail) -> Self {
         let mut deep = Self {
             whole: true,
@@ -72,7 +72,7 @@ impl Deep {
         deep
     }
 
-    /// Looks into one directory; those below it.
+    /// Scans one directory; returns those below it.
     fn look_into(
         &mut self,
         jail: &Jail,
@@ -125,7 +125,7 @@ impl Deep {
         self.protected.keys().map(String::as_str)
     }
 
-    /// What is protected now and was not there before, each with the reason.
+    /// What is protected now and did not exist before, each with the reason.
     pub(super) fn appeared(&self, now: &Self) -> Vec<(String, &'static str)> {
         let new = now.protected.iter().filter(|(path, now)| {
             let before = self.protected.get(*path);
@@ -134,7 +134,7 @@ impl Deep {
         new.map(|(path, now)| (path.clone(), now.reason)).collect()
     }
 
-    /// Clears the bits of files that had none before, and says of which.
+    /// Clears these bits on files that had none before, and reports which.
     pub(super) fn clear(&self, jail: &Jail, now: &Self) -> Vec<Refusal> {
         let new = now.special.difference(&self.special);
         let told = new.map(|path| {
@@ -151,7 +151,7 @@ impl Deep {
         told.collect()
     }
 
-    /// What is said where the look did not reach everything.
+    /// The refusal to report if the scan did not reach everything.
     pub(super) fn missed(&self) -> Option<Refusal> {
         (!self.whole).then(|| Refusal {
             layer: Layer::Protected,

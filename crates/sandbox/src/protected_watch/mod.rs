@@ -1,17 +1,17 @@
-//! Protected names that appear in a workspace while a command runs are moved away at once, and
-//! once more when everything it started is dead.
+//! Moves protected names that appear in a workspace while a command runs away at once, and again
+//! when everything it started is dead.
 //!
-//! Names that are there already are mounted read-only by the sandbox, and its init refuses calls
-//! that name an absent one. But it reads the name from memory the command can change under it, so
-//! this is what holds against a race. Only the root of the workspace and its `.git` are watched;
-//! deeper down the init alone refuses, and in T3, which has no such init, a look at everything when
-//! the command has ended (`deep.rs`).
+//! The sandbox mounts names that already exist read-only, and its init refuses calls that name an
+//! absent one. But the init reads the name from memory the command can change meanwhile, so this is
+//! what holds against a race. Only the root of the workspace and its `.git` are watched. Deeper
+//! down only the init refuses; T3, which has no such init, scans everything after the command has
+//! ended (`deep.rs`).
 //!
-//! Who may move what: only what was absent when the first of the commands now running in the
-//! workspace began. So commands side by side share one [`WorkspaceWatch`], a second Haft process that
+//! What may be moved: only what was absent when the first of the commands now running in the
+//! workspace began. So concurrent commands share one [`WorkspaceWatch`], a second Haft process that
 //! began later leaves the first one's finds to it, and of two that both move one file, one finds
-//! nothing. Whoever else creates such a name meanwhile, by hand, finds it under the name the
-//! refusal tells.
+//! nothing. If someone creates such a name by hand meanwhile, they find it under the name in the
+//! refusal.
 
 mod deep;
 mod names;
@@ -42,28 +42,28 @@ use self::{
 };
 use crate::jail::Jail;
 
-/// Things moved away for one set of commands that are kept; a flood beyond it is deleted.
+/// Most moved things that are kept for one set of commands; a flood beyond that is deleted.
 const MAX_MOVED: usize = Refusal::MAX;
 
 /// Bytes of events read at once.
 const EVENT_BYTES: usize = 4096;
 
-/// Watches that are running, by workspace, with the number of commands each is for.
+/// Running watches by workspace, each with the number of commands it serves.
 static RUNNING: Mutex<BTreeMap<Identity, (Arc<WorkspaceWatch>, usize)>> =
     Mutex::new(BTreeMap::new());
 
 /// Device and inode of a workspace's root.
 type Identity = (u64, u64);
 
-/// A workspace being watched for one command.
+/// The watch over a workspace, on behalf of one command.
 pub(crate) struct ProtectedWatch {
     shared: Arc<WorkspaceWatch>,
     identity: Identity,
-    /// What was moved before this command began is none of its business.
+    /// What was moved before this command began does not concern it.
     began: usize,
-    /// What was there below the root, in tier T3.
+    /// What existed below the root, in tier T3.
     deep: Option<Deep>,
-    /// Whether the last look was taken.
+    /// Whether the last look has been taken.
     finished: bool,
 }
 
@@ -84,12 +84,12 @@ struct WorkspaceWatch {
 #[derive(Default)]
 struct Findings {
     moved: Vec<Refusal>,
-    /// Nobody watches any more: what appears now is no command's.
+    /// Nobody watches any more: no command made what appears now.
     ended: bool,
 }
 
 impl ProtectedWatch {
-    /// Begins to watch. To be called before the command starts.
+    /// Starts watching. Call it before the command starts.
     pub(crate) fn begin(
         jail: &Arc<Jail>,
         quarantine: &Arc<Quarantine>,
@@ -119,8 +119,8 @@ impl ProtectedWatch {
         })
     }
 
-    /// Looks once more and says what was moved away since this command began. To be called when
-    /// everything it started is dead; reads and renames files.
+    /// Looks once more and reports what was moved away since this command began. Call it when
+    /// everything the command started is dead; reads and renames files.
     pub(crate) fn finish(mut self) -> Vec<Refusal> {
         self.look_once_more();
         self.finished = true;
@@ -154,8 +154,8 @@ impl ProtectedWatch {
         }
     }
 
-    /// Takes this command off the list. Whether it was the last of its workspace; a command that
-    /// begins after this begins a watch of its own.
+    /// Unregisters this command. Returns whether it was the last of its workspace; a command that
+    /// begins after this starts its own watch.
     fn is_last(&self) -> bool {
         match lock(&RUNNING).entry(self.identity) {
             Entry::Vacant(_) => false,
@@ -186,7 +186,7 @@ impl WorkspaceWatch {
         let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
         watch_directories(&events, &jail)?;
-        // After the watch, so that what appears in between is seen by one of the two.
+        // After the watch, so that one of the two sees what appears in between.
         let before = names::look(&jail);
         let bare_before = BareGitParts::look(&jail);
         let todo_before = Todo::look(&jail);
@@ -207,9 +207,9 @@ impl WorkspaceWatch {
         Ok(shared)
     }
 
-    /// Moves away whatever has appeared.
+    /// Moves away everything that has appeared.
     fn sweep(&self) {
-        // Held throughout: of two sweeps, the second finds what the first left.
+        // Locked throughout: of two sweeps, the second finds what the first left.
         let mut findings = lock(&self.findings);
         if findings.ended {
             return;
@@ -243,7 +243,7 @@ impl WorkspaceWatch {
         }
     }
 
-    /// Nothing is moved from now on; the thread ends.
+    /// Moves nothing from now on; the thread ends.
     fn end(&self) {
         lock(&self.findings).ended = true;
         // Cannot fail: the counter is 0.
@@ -252,7 +252,7 @@ impl WorkspaceWatch {
 
     fn move_away(&self, path: &str, reason: &str, moved: &mut Vec<Refusal>) {
         if moved.len() >= MAX_MOVED {
-            // It is gone or it is not; the refusals that are told are enough.
+            // Whether it worked or not, the refusals reported so far are enough.
             let _ = self.quarantine.discard(&self.jail, path);
             return;
         }
@@ -275,7 +275,7 @@ impl WorkspaceWatch {
     }
 }
 
-/// Follows events until nobody watches any more.
+/// Handles events until nobody watches any more.
 fn follow(shared: &WorkspaceWatch) {
     loop {
         let mut ready = [
@@ -291,14 +291,14 @@ fn follow(shared: &WorkspaceWatch) {
             return;
         }
         if has_suspect(&shared.events) {
-            // A directory that has just appeared is looked into as well.
+            // Also watch a directory that has just appeared.
             let _ = watch_directories(&shared.events, &shared.jail);
             shared.sweep();
         }
     }
 }
 
-/// Whether any event that is waiting is worth a look.
+/// Whether any pending event is worth a look.
 fn has_suspect(events: &OwnedFd) -> bool {
     let mut buffer = [MaybeUninit::uninit(); EVENT_BYTES];
     let mut reader = inotify::Reader::new(events, &mut buffer);
@@ -312,14 +312,14 @@ fn has_suspect(events: &OwnedFd) -> bool {
     found
 }
 
-/// Watches every directory in which a guarded name can appear and that is there. Watching one
-/// twice changes nothing.
+/// Watches every existing directory in which a guarded name can appear. Watching one twice has no
+/// effect.
 fn watch_directories(events: &OwnedFd, jail: &Jail) -> Result<(), Errno> {
     for directory in names::directories() {
         let Ok(held) = names::open(jail, directory) else {
             continue;
         };
-        // By descriptor, so that it is the directory that was looked up and no other.
+        // By descriptor, so that it is exactly the directory that was looked up.
         let path = format!("/proc/self/fd/{}", held.as_fd().as_raw_fd());
         let kinds = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
         inotify::add_watch(events, path, kinds)?;

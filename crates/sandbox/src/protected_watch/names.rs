@@ -1,6 +1,6 @@
-//! The names that must not appear while a command runs, and whether they are there now.
+//! The names that must not appear while a command runs, and whether they exist now.
 //!
-//! Looking follows no symlink, so a link in the workspace can never make Haft touch a file outside
+//! Lookups follow no symlink, so a link in the workspace can never make Haft touch a file outside
 //! it that happens to have such a name.
 
 use std::{collections::BTreeMap, os::fd::OwnedFd, sync::LazyLock};
@@ -15,8 +15,8 @@ use crate::jail::{Jail, Lookup};
 
 const GIT_DIRECTORY: &str = ".git";
 
-/// What in a `.git` that is already there would make git run something, or look for its settings
-/// elsewhere. Nothing that `git commit`, `fetch` or `rebase` makes.
+/// What in an existing `.git` would make git run something, or look for its settings elsewhere.
+/// Nothing that `git commit`, `fetch` or `rebase` creates.
 const IN_GIT: [&str; 6] = [
     "branches",
     "commondir",
@@ -28,15 +28,15 @@ const IN_GIT: [&str; 6] = [
 
 const IN_GIT_REASON: &str = "git runs programs that files in this place name";
 
-/// With a `HEAD`, either the first or the other two make any directory one that git obeys.
+/// Together with a `HEAD`, either the first or the other two make git treat a directory as its own.
 const BARE_PARTS: [&str; 3] = ["commondir", "objects", "refs"];
 
-/// A place that is watched.
+/// A path below the root that is watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WatchedPlace {
     /// Below the root.
     pub(super) path: String,
-    /// Why, as the end of a sentence that names it.
+    /// Why it is watched, as the end of a sentence that names it.
     pub(super) reason: &'static str,
 }
 
@@ -53,19 +53,19 @@ pub(super) static GUARDED: LazyLock<Vec<WatchedPlace>> = LazyLock::new(|| {
     named.chain(in_git).collect()
 });
 
-/// What a look at a place finds.
+/// What is at a watched place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PlaceLookup {
     /// Nothing.
     Absent,
     /// Something.
     There,
-    /// The directory it would be in cannot be looked into: it is a symlink, or closed.
+    /// Its directory cannot be opened: it is a symlink, or not accessible.
     Cloaked,
 }
 
 impl WatchedPlace {
-    /// The directory that has to be watched to see it appear, and its name in there.
+    /// The directory to watch in order to see it appear, and its name in there.
     pub(super) fn split(&self) -> (&str, &str) {
         self.path.rsplit_once('/').unwrap_or((".", &self.path))
     }
@@ -83,7 +83,7 @@ impl WatchedPlace {
         }
     }
 
-    /// What is moved away when the place cannot be looked into any more. A `.git` that was there
+    /// What to move away when the place cannot be looked into any more. A `.git` that existed
     /// before is never moved: git cannot look into it either.
     pub(super) fn cloak(&self) -> Option<&str> {
         match self.path.split_once('/') {
@@ -115,8 +115,8 @@ pub(super) fn directories() -> impl Iterator<Item = &'static str> {
     directories.into_iter()
 }
 
-/// Whether an entry of this name in some watched directory is worth a look. Without case: where a
-/// directory ignores it, so does the look that follows.
+/// Whether an entry of this name in some watched directory is worth a look. Ignores case: where a
+/// directory does, so does the lookup that follows.
 pub(super) fn is_suspect(name: &[u8]) -> bool {
     let same = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
     GUARDED
@@ -124,11 +124,11 @@ pub(super) fn is_suspect(name: &[u8]) -> bool {
         .any(|guarded| guarded.path.split('/').any(same))
         || BARE_PARTS.into_iter().any(same)
         || same("HEAD")
-        // Case folding knows more than ASCII.
+        // Case folding covers more than ASCII.
         || !name.is_ascii()
 }
 
-/// Which parts of a git directory the root itself has.
+/// The parts of a git directory that are in the root itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct BareGitParts {
     head: bool,
@@ -176,7 +176,7 @@ impl BareGitParts {
 pub(super) fn open(jail: &Jail, directory: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
     match jail.open_bytes(directory.as_bytes(), flags, Lookup::Full) {
-        // `O_DIRECTORY` makes the kernel say so of a final symlink as well.
+        // `O_DIRECTORY` makes the kernel return this for a final symlink as well.
         Err(Errno::NOTDIR) => {
             let flags = OFlags::PATH | OFlags::NOFOLLOW;
             let held = jail.open_bytes(directory.as_bytes(), flags, Lookup::Full)?;

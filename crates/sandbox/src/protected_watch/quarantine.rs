@@ -1,8 +1,8 @@
-//! Where a protected name goes that appeared while a command ran: out of effect, and kept.
+//! Where a protected name that appeared while a command ran is put: without effect, and kept.
 //!
-//! A directory of Haft's own takes it where that lies on the same file system; else it stays where
-//! it was under a name that nothing obeys. Moving is one step, so there is no moment in which a
-//! half of it takes effect. Nothing is copied, and nothing but a flood is deleted.
+//! It is moved into Haft's own directory if that is on the same file system; otherwise it stays
+//! where it was under a name that nothing obeys. Moving is one step, so half of it never takes
+//! effect. Nothing is copied, and nothing but a flood is deleted.
 
 use std::{
     os::fd::{AsRawFd, OwnedFd},
@@ -21,10 +21,10 @@ use rustix::{
 use super::names;
 use crate::{jail::Jail, private_directory};
 
-/// Things kept in Haft's own directory, at most; more stay where they were under another name.
+/// Most things kept in Haft's own directory; more stay where they were under another name.
 const MAX_KEPT: usize = 64;
 
-/// What the new name of something begins with.
+/// The prefix of the new name.
 const PREFIX: &str = "haft-quarantined-";
 
 /// Haft's directory for what was moved away.
@@ -33,7 +33,7 @@ pub(crate) struct Quarantine {
     directory: Option<OwnedFd>,
 }
 
-/// Where something is now.
+/// Where a moved thing is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum QuarantineLocation {
     /// In Haft's directory, under this name.
@@ -43,15 +43,15 @@ pub(super) enum QuarantineLocation {
 }
 
 impl Quarantine {
-    /// Uses this directory, made if it is not there. Without one, things are renamed.
+    /// Uses this directory, making it if necessary. Without one, things are renamed.
     pub(crate) fn open(path: &Path) -> Result<Self, Errno> {
-        // What somebody else could open or swap is not ours to keep evidence in.
+        // A directory that somebody else could open or swap is no place to keep evidence.
         Ok(Self {
             directory: Some(private_directory::open(CWD, path)?),
         })
     }
 
-    /// Moves a path of the workspace away. `None` when there is nothing any more.
+    /// Moves a path of the workspace away. `None` if it no longer exists.
     pub(super) fn take(
         &self,
         jail: &Jail,
@@ -68,7 +68,7 @@ impl Quarantine {
             match rename(apart) {
                 Ok(()) => return Ok(Some(QuarantineLocation::Apart(new))),
                 Err(Errno::NOENT) => return Ok(None),
-                // Another file system, or one that cannot move it there for some other reason.
+                // Another file system, or it cannot be moved there for some other reason.
                 Err(_) => {}
             }
         }
@@ -79,8 +79,8 @@ impl Quarantine {
         }
     }
 
-    /// Removes a path of the workspace for good, where so much was moved away already that
-    /// keeping more would fill the disk. A directory that is not empty is moved instead.
+    /// Deletes a path of the workspace, once so much was moved away that keeping more would fill
+    /// the disk. A directory that is not empty is moved instead.
     pub(super) fn discard(
         &self,
         jail: &Jail,
@@ -103,8 +103,8 @@ impl Quarantine {
     }
 }
 
-/// A command can make its own directory unchangeable after it put something there. It belongs to
-/// the same user, so it can be made changeable again.
+/// A command can make its own directory read-only after it put something there. It belongs to the
+/// same user, so it can be made writable again.
 fn make_changeable(directory: &OwnedFd) {
     let Ok(stat) = fstat(directory) else {
         return;
@@ -112,12 +112,12 @@ fn make_changeable(directory: &OwnedFd) {
     let mode = Mode::from_raw_mode(stat.st_mode);
     if !mode.contains(Mode::RWXU) {
         let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
-        // What still cannot be changed is reported by whoever tries next.
+        // If it still cannot be changed, the next operation on it reports that.
         let _ = chmodat(CWD, path, mode | Mode::RWXU, AtFlags::empty());
     }
 }
 
-/// The directory something is in; `None` when that has gone meanwhile, and the thing with it.
+/// The directory something is in; `None` if that is gone, and the thing with it.
 fn open_parent(jail: &Jail, path: &str) -> Result<Option<OwnedFd>, Errno> {
     match names::open(jail, path) {
         Ok(held) => Ok(Some(held)),
@@ -140,7 +140,7 @@ fn has_room(directory: &OwnedFd) -> bool {
     let mut count = 0;
     while let Some(Ok(_)) = entries.next() {
         count += 1;
-        // `.` and `..` are among them.
+        // Includes `.` and `..`.
         if count >= MAX_KEPT + 2 {
             return false;
         }
@@ -148,7 +148,7 @@ fn has_room(directory: &OwnedFd) -> bool {
     true
 }
 
-/// A name that nothing obeys, that shows what it was, and that is free.
+/// A free name that nothing obeys and that shows what it was.
 fn new_name(name: &str) -> Result<String, Errno> {
     let mut bytes = [0_u8; 8];
     getrandom(&mut bytes, GetRandomFlags::empty())?;

@@ -1,4 +1,4 @@
-//! The watch over a real directory.
+//! Tests the watch on a real directory.
 
 use std::{
     fs,
@@ -41,15 +41,15 @@ impl TestWorkspace {
         fs::write(&path, "x").unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     }
 
-    /// Makes a file under another name first and then gives the top of its path the right one, so
-    /// that the watch cannot be faster than the making.
+    /// Makes a file under another name first and then renames the top of its path, so that the
+    /// watch cannot act before it is complete.
     fn appear(&self, path: &str, mode: u32) {
         let top = path.split('/').next().expect("a name");
         self.write(&path.replacen(top, "stage", 1));
         let staged = self.root.path().join("stage");
         fs::set_permissions(&staged, fs::Permissions::from_mode(mode)).expect("set");
         let at = self.root.path().join(top);
-        // What is left of an earlier one, from which the watch took what it looks for.
+        // What is left of an earlier one after the watch took its file.
         let _ = fs::remove_dir_all(&at);
         fs::rename(staged, at).expect("renamed");
     }
@@ -88,7 +88,7 @@ fn whats(refusals: &[Refusal]) -> Vec<&str> {
     whats
 }
 
-/// What appears is away when the command has ended, and the refusal says so.
+/// Whatever appears is gone when the command has ended, and the refusal says so.
 fn check(make: impl Fn(&TestWorkspace), gone: &[&str], expect: &[&str]) {
     let place = place();
     let watch = place.begin();
@@ -209,7 +209,7 @@ fn in_a_git_directory_only_what_git_obeys_is_moved() {
     assert!(place.has(".git/config") && place.has(".git/index") && place.has(".git/logs/HEAD"));
 }
 
-/// A rebase may be under way; what it would run when it goes on is moved away (SB-39).
+/// A rebase may be in progress; what it would run when it continues is moved away (SB-39).
 #[test]
 fn what_git_would_run_when_an_operation_goes_on_is_moved() {
     let place = place();
@@ -241,7 +241,7 @@ fn what_git_would_run_when_an_operation_goes_on_is_moved() {
     let mut told = whats(&refusals);
     told.sort_unstable();
     assert_eq!(told, expect);
-    // What a person left there is theirs.
+    // What a person left there stays.
     list(".git/sequencer/todo", "x make\n");
     assert_eq!(whats(&place.begin().finish()), [] as [&str; 0]);
     assert!(place.has(".git/sequencer/todo"));
@@ -284,14 +284,14 @@ fn two_commands_side_by_side_share_what_was_there_before() {
     let place = place();
     let first = place.begin();
     place.write(".npmrc");
-    // Whether it is moved before or after this one begins, this one does not take it for old.
+    // Whether it is moved before or after this one begins, this one does not treat it as old.
     let second = place.begin();
     place.write(".envrc");
     let (second, first) = (second.finish(), first.finish());
     assert!(whats(&second).contains(&"create .envrc"));
     assert_eq!(whats(&first).len(), 2);
     assert!(!place.has(".npmrc") && !place.has(".envrc"));
-    // With no command running, a person may make what they like, and the next one respects it.
+    // With no command running, a person may make anything, and the next command leaves it alone.
     place.write(".envrc");
     assert_eq!(place.begin().finish(), []);
     assert!(place.has(".envrc"));

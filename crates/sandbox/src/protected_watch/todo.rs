@@ -1,6 +1,6 @@
-//! What a git operation that was begun would run when somebody goes on with it: a command can begin a
-//! rebase and leave `exec` in its list, and the person's `git rebase --continue` runs it, outside.
-//! That a rebase is under way is how git works; that it runs something is not.
+//! What an unfinished git operation would run when somebody continues it. A command can start a
+//! rebase and leave `exec` in its list, and the user's `git rebase --continue` then runs it,
+//! outside. An unfinished rebase is normal; one that runs something is not.
 
 use std::io::Read as _;
 
@@ -8,17 +8,17 @@ use rustix::fs::OFlags;
 
 use crate::jail::{Jail, Lookup};
 
-/// The lists of what is still to be done, and the file that names a program to merge with.
+/// The lists of remaining steps, and the file that names a merge program.
 const PLACES: [&str; 3] = [
     ".git/rebase-merge/git-rebase-todo",
     ".git/sequencer/todo",
     ".git/rebase-merge/strategy",
 ];
 
-/// The ways to merge that git brings along. Any other is a program `git-merge-NAME`.
+/// Git's built-in merge strategies. Any other is a program `git-merge-NAME`.
 const STRATEGIES: [&str; 6] = ["ort", "recursive", "resolve", "octopus", "ours", "subtree"];
 
-/// The most that is read of a list. A longer one is taken to run something.
+/// The most bytes read of a list. A longer one is assumed to run something.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Why it is moved away, as the end of a sentence that names it.
@@ -29,12 +29,12 @@ pub(super) const REASON: &str = "git runs what it names when the operation goes 
 pub(super) struct Todo([bool; PLACES.len()]);
 
 impl Todo {
-    /// Looks at every place, following no link.
+    /// Checks every place, following no link.
     pub(super) fn look(jail: &Jail) -> Self {
         Self(PLACES.map(|place| read(jail, place).is_some_and(|text| runs(place, &text))))
     }
 
-    /// What runs something now and did not before.
+    /// The places that run something now and did not before.
     pub(super) fn added(self, now: Self) -> impl Iterator<Item = &'static str> {
         let pairs = self.0.into_iter().zip(now.0);
         let places = PLACES.into_iter().zip(pairs);
@@ -42,7 +42,8 @@ impl Todo {
     }
 }
 
-/// The text of a file; `None` where there is none. What cannot be read as one is more than is read.
+/// The text of a regular file, at most one byte more than [`MAX_BYTES`]; `None` if there is none to
+/// read.
 fn read(jail: &Jail, place: &str) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let held = jail
