@@ -1,5 +1,5 @@
-//! As much of an HTTP/1.1 server as agents need of a model: one thread a connection, whole bodies,
-//! connections that are kept. It ends with the test's process.
+//! The parts of an HTTP/1.1 server that agents need from a model: one thread per connection, whole
+//! bodies, keep-alive. It ends with the test process.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -11,14 +11,12 @@ use std::{
 /// The largest request a model takes. Agents send the whole conversation with every request.
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 
-/// A request, whole.
 pub(crate) struct Request {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) body: Vec<u8>,
 }
 
-/// An answer, whole.
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) media_type: &'static str,
@@ -34,7 +32,7 @@ impl Reply {
         }
     }
 
-    /// Server-sent events; an empty name is left out.
+    /// Server-sent events. An empty event name is left out.
     pub(crate) fn events<'e>(events: impl IntoIterator<Item = (&'e str, String)>) -> Self {
         let event = |(name, data): (&str, String)| match name {
             "" => format!("data: {data}\n\n"),
@@ -48,7 +46,7 @@ impl Reply {
     }
 }
 
-/// Listens on a free port of loopback.
+/// Listens on a free loopback port.
 pub(crate) fn serve(answer: Arc<dyn Fn(Request) -> Reply + Send + Sync>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
     let address = listener.local_addr().expect("an address");
@@ -61,7 +59,7 @@ pub(crate) fn serve(answer: Arc<dyn Fn(Request) -> Reply + Send + Sync>) -> Sock
     address
 }
 
-/// Answers until the client is gone or says something that is no HTTP.
+/// Answers until the client is gone or sends something that is not HTTP.
 fn connected(connection: TcpStream, answer: &(dyn Fn(Request) -> Reply + Send + Sync)) {
     let Ok(reading) = connection.try_clone() else {
         return;

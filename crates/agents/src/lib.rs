@@ -6,9 +6,9 @@
 //!    └── offered, given ──┘               └── its own screen, its own configuration
 //! ```
 //!
-//! One file an agent in `agent/`, one file a provider's protocol in `model/`. Everything runs in a
-//! network of its own that has nothing but loopback (`network.rs`). Nothing here decides what is
-//! right: that is for the tests of `haft-cli`, which start these agents.
+//! There is one file per agent in `agent/` and one per provider protocol in `model/`. Everything runs
+//! in its own network with only loopback (`network.rs`). Nothing here decides what is correct: that
+//! is up to the tests of `haft-cli`, which start these agents.
 #![expect(
     clippy::disallowed_methods,
     clippy::expect_used,

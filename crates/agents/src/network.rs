@@ -1,8 +1,8 @@
-//! A network with nothing in it but loopback, one for each test: an agent that asks for anything
-//! else cannot reach it, and the kernel counts that it tried.
+//! A network with only loopback in it, one per test: an agent that tries to reach anything else
+//! cannot, and the kernel counts the attempt.
 //!
-//! The test runs itself again in a user and network namespace of its own, with no rights in it, so
-//! that the model, the agent and Haft share one loopback that is nobody else's.
+//! The test re-runs itself in its own user and network namespace, without privileges in it, so that
+//! the model, the agent and Haft share a loopback that no other process uses.
 
 use std::{
     env, fs,
@@ -10,18 +10,18 @@ use std::{
     thread,
 };
 
-/// Set where a test runs in a network of its own.
+/// Set when a test already runs in its own network.
 const ALONE: &str = "HAFT_AGENTS_ALONE";
 
-/// Brings loopback up, gives up every right in the namespace, and starts what follows.
+/// Brings loopback up, drops every privilege in the namespace, and runs the rest of its arguments.
 const ENTER: &str =
     "ip link set lo up && exec setpriv --inh-caps=-all --ambient-caps=-all -- \"$@\"";
 
-/// Runs a test in a network of its own.
+/// Runs a test in its own network.
 ///
 /// # Panics
 ///
-/// If anything in there tried to leave.
+/// If anything in it tried to leave the network.
 pub fn alone(test: impl FnOnce()) {
     if env::var_os(ALONE).is_some() {
         test();
@@ -43,14 +43,13 @@ pub fn alone(test: impl FnOnce()) {
         .env(ALONE, "1")
         .status()
         .expect("unshare, from util-linux");
-    // The test's own words are on the same streams already.
+    // The test's own output is already on the same streams.
     if !status.success() {
         exit(status.code().unwrap_or(1));
     }
 }
 
-/// What the kernel counted of packets for which there was no way, and of questions to a name server
-/// that nobody answers.
+/// What the kernel counted: packets without a route, and name-server queries that nobody answers.
 fn attempts_to_leave() -> Vec<String> {
     let mut tried = Vec::new();
     let snmp = fs::read_to_string("/proc/self/net/snmp").expect("the counters of IPv4");

@@ -1,5 +1,5 @@
-//! Claude Code. A program by itself; npm's package is a stub unless its scripts run, so the one of
-//! its platform is started.
+//! Claude Code, a standalone program. The npm package is a stub unless its scripts run, so the
+//! platform's own package is started.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::model::{Model, Wire};
 
 pub(super) struct ClaudeCode;
 
-/// A key that is no key. Its last characters are noted as approved, so that the screen does not ask.
+/// Not a real key. Its last characters are recorded as approved, so that the screen does not ask.
 const KEY: &str = "sk-ant-fake-0123456789abcdefghij";
 const APPROVED: &str = "0123456789abcdefghij";
 
@@ -55,7 +55,7 @@ impl Agent for ClaudeCode {
                 "projects": {project: {"hasTrustDialogAccepted": true}},
             }),
         );
-        // Haft asks; a second question by the agent would be one too many.
+        // Haft asks already; the agent must not ask a second time.
         let allow = json!({"permissions": {"allow": ["mcp__haft"]}});
         stand.write_json(".claude/settings.json", &allow);
     }
@@ -70,9 +70,9 @@ impl Agent for ClaudeCode {
             ("DISABLE_AUTOUPDATER", "1"),
             ("DISABLE_ERROR_REPORTING", "1"),
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-            // It gives a server up for good that has not answered by then, on a slow machine too.
+            // A server that has not answered by then is given up for good, even on a slow machine.
             ("MCP_TIMEOUT", "300000"),
-            // On a screen it would clone its catalog of plug-ins.
+            // With a screen it would clone its plug-in catalog.
             ("CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL", "1"),
         ])
     }
@@ -86,8 +86,8 @@ impl Agent for ClaudeCode {
     }
 
     fn screen_environment(&self) -> &'static [(&'static str, &'static str)] {
-        // On a slow machine the first prompt is there before the server answers, and the tools of a
-        // late one are found by a search only, which the scripted model does not make.
+        // On a slow machine the first prompt arrives before the server answers. The tools of a late
+        // server are found only by a search, which the scripted model does not make.
         &[("ENABLE_TOOL_SEARCH", "false")]
     }
 

@@ -1,4 +1,4 @@
-//! Codex. A program by itself, in the package of its platform.
+//! Codex, a standalone program in the package for its platform.
 
 use std::fs;
 
@@ -39,7 +39,7 @@ impl Agent for Codex {
 
     fn configure(&self, stand: &AgentStand, model: &Model) {
         let (url, project) = (model.url(), stand.work.display());
-        // Plug-ins and updates are what it would ask the network for; the daemon outlives its screen.
+        // It would use the network for plug-ins and updates, and its daemon outlives its screen.
         let text = format!(
             r#"# a comment of the person's own
 model = "scripted"
@@ -72,8 +72,8 @@ trust_level = "trusted"
     fn environment(&self, _: &AgentStand, _: &Model) -> Vec<(String, String)> {
         variables(&[
             ("SCRIPTED_KEY", "none"),
-            // Its screen fetches a tip of the day, and no setting stops that: it is refused on
-            // loopback. The model is not reached by HTTPS.
+            // Its screen fetches a tip of the day, and no setting stops that, so a closed loopback
+            // port refuses it. The model is not reached over HTTPS.
             ("HTTPS_PROXY", "http://127.0.0.1:1"),
         ])
     }

@@ -1,5 +1,5 @@
-//! Gemini CLI. It starts no server in a folder that is not trusted, and stops by itself when a model
-//! makes the same call five times.
+//! Gemini CLI. It starts no server in an untrusted folder, and stops on its own when a model makes
+//! the same call five times.
 
 use serde_json::json;
 
@@ -37,7 +37,7 @@ impl Agent for Gemini {
     fn knows(&self) -> AgentTraits {
         AgentTraits {
             images: true,
-            // Escape gives the call up on the screen and tells nobody.
+            // Escape drops the call on the screen but does not notify the server.
             stop: &[],
         }
     }

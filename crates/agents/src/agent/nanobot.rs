@@ -1,5 +1,5 @@
-//! nanobot. Python, in an environment of its own. It asks one host for a table of tokens at each
-//! start; a proxy that refuses keeps that on loopback.
+//! nanobot, a Python program in its own virtual environment. At each start it asks a host for a
+//! table of tokens; a proxy that refuses keeps that on loopback.
 
 use std::process::Command;
 
@@ -40,7 +40,7 @@ impl Agent for Nanobot {
 
     fn knows(&self) -> AgentTraits {
         AgentTraits {
-            // It saves an image and tells its model where.
+            // It saves an image and tells its model the path.
             images: false,
             stop: &[],
         }
@@ -50,7 +50,8 @@ impl Agent for Nanobot {
         stand.write_json(
             ".nanobot/config.json",
             &json!({
-                // Not the project: it makes its workspace a repository that ignores everything.
+                // Not the project: it turns its workspace into a repository that ignores
+                // everything.
                 "agents": {"defaults": {
                     "workspace": stand.home.join("nanobot"),
                     "provider": "custom",

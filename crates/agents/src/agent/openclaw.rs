@@ -1,4 +1,4 @@
-//! OpenClaw. Slow to start, so what it has to do is put into few runs.
+//! OpenClaw. It is slow to start, so its work is packed into few runs.
 
 use serde_json::json;
 
@@ -58,7 +58,7 @@ impl Agent for Openclaw {
                 "update": {"checkOnStart": false},
                 "telemetry": {"enabled": false},
                 "plugins": {"enabled": false},
-                // Otherwise its model has to search for tools of servers before it can call them.
+                // Otherwise its model has to search for a server's tools before it can call them.
                 "tools": {"toolSearch": false, "codeMode": false},
             }),
         );

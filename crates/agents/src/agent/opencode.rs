@@ -1,5 +1,5 @@
-//! opencode. A program by itself, in the package of its platform. At its start it would fetch a list
-//! of models and a plug-in.
+//! opencode, a standalone program in the package for its platform. By default it fetches a list of
+//! models and a plug-in when it starts.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! pi. Its package on npm is a bundle that needs nothing beside it, and is unpacked as it is: the
-//! packages it names are not all published.
+//! pi. Its npm package is a self-contained bundle and is only unpacked: not all of the packages it
+//! names are published.
 
 use serde_json::json;
 

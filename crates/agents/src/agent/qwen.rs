@@ -62,7 +62,7 @@ impl Agent for Qwen {
     fn environment(&self, _: &AgentStand, model: &Model) -> Vec<(String, String)> {
         variables(&[
             ("OPENAI_API_KEY", "none"),
-            // One that it knows to see images.
+            // A model it knows can see images.
             ("OPENAI_MODEL", "gpt-4o"),
             ("OPENAI_BASE_URL", &format!("{}/v1", model.url())),
             ("QWEN_CODE_NO_RELAUNCH", "true"),

@@ -1,4 +1,4 @@
-//! Anthropic's Messages API: streamed where the agent wants it so.
+//! Anthropic's Messages API, streamed if the agent asks for it.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! OpenAI's Chat Completions API, as most other providers speak it: streamed where the agent wants
-//! it so.
+//! OpenAI's Chat Completions API, which most other providers use too; streamed if the agent asks
+//! for it.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub(super) fn read(body: &Value) -> Conversation {
     for message in &messages {
         match message.get("role").and_then(Value::as_str) {
             Some("tool") => results.push(given(message.get("content"), is_image)),
-            // Many providers take no images in results, so agents send them in a message after.
+            // Many providers take no images in results, so agents send them in a following message.
             Some("user") => {
                 let images = given(message.get("content"), is_image).images;
                 if let Some(last) = results.last_mut() {

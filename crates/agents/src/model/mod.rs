@@ -1,8 +1,8 @@
-//! A model that does what a script says, and remembers what it was offered and given.
+//! A model that follows a script and records what it was offered and given.
 //!
-//! What it answers follows from the conversation the agent sends, not from how often it asks: an
-//! agent that repeats a request gets the same answer, and requests beside the conversation (a title,
-//! a check of the key) are answered without moving the script.
+//! Its answer depends on the conversation the agent sends, not on how often it asks: an agent that
+//! repeats a request gets the same answer. Requests outside the conversation (a title, a check of
+//! the key) are answered without advancing the script.
 
 mod anthropic;
 mod chat;
@@ -18,17 +18,17 @@ use serde_json::{Value, json};
 
 use crate::http::{self, Reply, Request};
 
-/// What a model that has no more to do says.
+/// What the model says when the script is finished.
 pub const DONE: &str = "the script is done";
 
-/// How an agent speaks to its model.
+/// The API an agent uses to reach its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
     /// Anthropic's Messages API.
     Anthropic,
     /// OpenAI's Responses API.
     Responses,
-    /// OpenAI's Chat Completions API, as many others speak it.
+    /// OpenAI's Chat Completions API, which many others use too.
     Chat,
     /// Google's Gemini API.
     Gemini,
@@ -39,40 +39,40 @@ pub enum Wire {
 pub enum Turn {
     /// It calls tools of Haft.
     Call(Vec<ToolCall>),
-    /// It says something, and it is the person's turn.
+    /// It says something and ends its turn.
     Say(String),
 }
 
-/// A call of a tool, by the name Haft gives it.
+/// A tool call, by Haft's name for the tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
-    /// The tool.
+    /// The tool's name.
     pub tool: String,
-    /// What it is given.
+    /// Its arguments.
     pub input: Value,
 }
 
-/// A tool as a model was offered it.
+/// A tool as it was offered to the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OfferedTool {
-    /// What the model calls it.
+    /// The name the model uses for it.
     pub name: String,
-    /// The group of tools it is in, where the provider has such.
+    /// The group of tools it belongs to, if the provider has groups.
     pub namespace: Option<String>,
-    /// All that was said about it.
+    /// The whole definition as sent.
     pub definition: Value,
 }
 
 /// What a model was given for one call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GivenResult {
-    /// The text of it.
+    /// Its text.
     pub text: String,
     /// How many images came with it.
     pub images: usize,
 }
 
-/// A model on loopback.
+/// A scripted model that listens on loopback.
 #[derive(Debug, Clone)]
 pub struct Model {
     address: SocketAddr,
@@ -88,26 +88,26 @@ struct SeenRequests {
     strange: Vec<String>,
 }
 
-/// What a request of an agent says.
+/// What an agent's request contains.
 struct Conversation {
-    /// How many turns of the model it holds.
+    /// How many model turns it holds.
     turns: usize,
     offered: Vec<OfferedTool>,
     given: Vec<GivenResult>,
 }
 
-/// A turn as a wire writes it: each call with the tool it is offered as.
+/// A turn ready for the wire: each call has the offered tool's name.
 enum SpokenTurn<'t> {
     Calls(Vec<(OfferedTool, Value)>),
     Text(&'t str),
 }
 
-/// What the model says where it is offered no tool of Haft: to a request beside the conversation, or to
-/// an agent that is still starting.
+/// What the model says when it is offered no tool of Haft: to a request outside the conversation,
+/// or to an agent that is still starting.
 pub const BESIDE_THE_SCRIPT: &str = "beside the script";
 
 impl Turn {
-    /// One call.
+    /// A turn with one call.
     pub fn call(tool: &str, input: Value) -> Self {
         Self::Call(vec![ToolCall {
             tool: tool.to_owned(),
@@ -115,14 +115,14 @@ impl Turn {
         }])
     }
 
-    /// Says something.
+    /// A turn with text only.
     pub fn say(text: &str) -> Self {
         Self::Say(text.to_owned())
     }
 }
 
 impl Model {
-    /// Starts a model that follows a script.
+    /// Starts a model that follows `script`.
     pub fn start(wire: Wire, script: Vec<Turn>) -> Self {
         let seen = Arc::<Mutex<SeenRequests>>::default();
         let noting = Arc::clone(&seen);
@@ -136,43 +136,43 @@ impl Model {
         }
     }
 
-    /// How agents speak to it.
+    /// The API it serves.
     pub fn wire(&self) -> Wire {
         self.wire
     }
 
-    /// Where it listens, without a path.
+    /// Its base URL, without a path.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The tools it was offered last.
+    /// The tools in the last request that offered any.
     pub fn offered(&self) -> Vec<OfferedTool> {
         self.seen(|seen| seen.offered.last().cloned().unwrap_or_default())
     }
 
-    /// The tools it was offered with each request that offered any.
+    /// The tools in each request that offered any.
     pub fn offered_each_time(&self) -> Vec<Vec<OfferedTool>> {
         self.seen(|seen| seen.offered.clone())
     }
 
-    /// The tools of Haft it was offered last, by the names Haft gives them.
+    /// The tools of Haft that were last offered, by Haft's names.
     pub fn offered_by_haft(&self) -> Vec<String> {
         let offered = self.offered();
         offered.iter().filter_map(OfferedTool::of_haft).collect()
     }
 
-    /// What it was given for its calls, in their order.
+    /// The results it was given for its calls, in order.
     pub fn given(&self) -> Vec<GivenResult> {
         self.seen(|seen| seen.given.clone())
     }
 
-    /// What agents asked of it that it does not know.
+    /// Requests from agents that it did not recognise.
     pub fn strange(&self) -> Vec<String> {
         self.seen(|seen| seen.strange.clone())
     }
 
-    /// Every request with tools, as it came.
+    /// Every request with tools, as received.
     pub fn requests(&self) -> Vec<Value> {
         self.seen(|seen| seen.prompts.clone())
     }
@@ -183,7 +183,7 @@ impl Model {
 }
 
 impl OfferedTool {
-    /// What Haft calls the tool, if it is one of Haft's. Agents put the server's name before it.
+    /// Haft's name for the tool, if it is one of Haft's. Agents prefix it with the server's name.
     pub fn of_haft(&self) -> Option<String> {
         let whole = match &self.namespace {
             Some(namespace) => format!("{namespace}_{}", self.name),
@@ -219,7 +219,7 @@ fn answer(wire: Wire, script: &[Turn], seen: &Mutex<SeenRequests>, request: &Req
         return wire.write(&body, &SpokenTurn::Text(BESIDE_THE_SCRIPT), 0);
     }
     seen.given = conversation.given;
-    // What was said to an agent that had no tool of Haft yet is no turn of the script.
+    // What was said to an agent that had no tool of Haft yet is not a turn of the script.
     let beside = body.to_string().matches(BESIDE_THE_SCRIPT).count();
     let turns = conversation.turns.saturating_sub(beside);
     let turn = script.get(turns);
@@ -239,8 +239,8 @@ fn answer(wire: Wire, script: &[Turn], seen: &Mutex<SeenRequests>, request: &Req
     wire.write(&body, &said, turns)
 }
 
-/// An input in which `{left out}` is the call that the model was last told to page with
-/// `read_output`: it can know that from what it was given and from nowhere else.
+/// Replaces `{left out}` in an input with the call id the model was last told to page with
+/// `read_output`. It can know that id only from what it was given.
 fn with_call_left_out(input: &Value, given: &[GivenResult]) -> Value {
     let told = |given: &GivenResult| {
         let (_, after) = given.text.split_once("read_output with call `")?;
@@ -253,8 +253,8 @@ fn with_call_left_out(input: &Value, given: &[GivenResult]) -> Value {
     serde_json::from_str(&text).expect("an input")
 }
 
-/// The offered tool that Haft calls so. One that is not offered is called by the name it would have:
-/// some agents tell their model the names of tools before they offer them.
+/// The offered tool for Haft's name. A tool that is not offered gets the name it would have: some
+/// agents tell their model the names of tools before they offer them.
 fn named(offered: &[OfferedTool], tool: &str) -> OfferedTool {
     let is_it = |it: &&OfferedTool| it.of_haft().as_deref() == Some(tool);
     if let Some(found) = offered.iter().find(is_it) {
@@ -306,7 +306,7 @@ impl Wire {
     }
 }
 
-/// What agents are known to ask for beside the conversation.
+/// Requests agents are known to make outside the conversation.
 fn beside(path: &str) -> Option<Reply> {
     let path = path.split('?').next().unwrap_or_default();
     let ends = |known: &str| path.ends_with(known);
@@ -325,7 +325,7 @@ fn text(value: Option<&Value>) -> String {
     value.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// The pieces of a result, each text or an image.
+/// Reads a result's pieces, each text or an image.
 fn given(pieces: Option<&Value>, is_image: impl Fn(&Value) -> bool) -> GivenResult {
     match pieces {
         Some(Value::String(text)) => GivenResult {

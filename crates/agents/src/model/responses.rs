@@ -25,7 +25,7 @@ pub(super) fn read(body: &Value) -> Conversation {
         let says = is_kind(item, "message") && item.get("role").is_some_and(|it| it == "assistant");
         (calls, says)
     };
-    // Calls of one turn stand one after the other.
+    // Calls of one turn follow each other.
     let mut turns = 0;
     let mut in_calls = false;
     for item in &items {
