@@ -1,5 +1,5 @@
-//! The list of built-in tools. A new tool is one file and one line here; what a model is offered and
-//! what configuration can build are both made from this list.
+//! The list of built-in tools. A new tool is one file and one line here; the tools offered to
+//! models and the types configuration can build both come from this list.
 
 use std::sync::Arc;
 
@@ -23,16 +23,16 @@ use crate::{
     undo::UndoTool,
 };
 
-/// What is done with every built-in tool.
+/// Visits every built-in tool.
 pub(crate) trait EachTool {
-    /// One tool, by how its settings make it.
+    /// Visits one tool. `make` builds it from its settings.
     fn tool<T, C>(&mut self, make: fn(C) -> T)
     where
         T: Tool,
         C: Default + DeserializeOwned + Send + 'static;
 }
 
-/// Goes through the built-in tools, sorted by name.
+/// Visits the built-in tools, sorted by name.
 pub(crate) fn each_tool(with: &mut impl EachTool) {
     with.tool(|config: BashConfig| BashTool::configured(&config));
     with.tool(|_: NoConfig| CopyTool);
@@ -52,14 +52,14 @@ pub(crate) fn each_tool(with: &mut impl EachTool) {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NoConfig {}
 
-/// Every built-in tool as it is without settings, sorted by name.
+/// Every built-in tool with default settings, sorted by name.
 pub fn builtins() -> Vec<Arc<dyn ErasedTool>> {
     let mut tools = OfferedTools(Vec::new());
     each_tool(&mut tools);
     tools.0
 }
 
-/// Collects the tools that models are offered.
+/// Collects the tools offered to models.
 struct OfferedTools(Vec<Arc<dyn ErasedTool>>);
 
 impl EachTool for OfferedTools {
@@ -68,12 +68,12 @@ impl EachTool for OfferedTools {
         T: Tool,
         C: Default + DeserializeOwned + Send + 'static,
     {
-        // Names are constants; the snapshot test fails if one were refused and so left out.
+        // Names are constants; the snapshot test fails if one is refused and so left out.
         self.0.extend(erase(make(C::default())));
     }
 }
 
-/// The tool that takes calls back. For people: it is not among what models are offered.
+/// The tool that undoes calls. It is for people and is not offered to models.
 pub fn undo_tool() -> Option<Arc<dyn ErasedTool>> {
     erase(UndoTool).ok()
 }

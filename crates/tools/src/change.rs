@@ -1,7 +1,8 @@
-//! Shows what becomes of one file, from its bytes before and after.
+//! Shows how one file changes, from its bytes before and after.
 //!
-//! One function for everybody who shows a change: the tools' results, the previews a person
-//! decides by, `undo`, and the command line. Complete: whoever has little room cuts it themselves.
+//! Everything that shows a change uses this one function: the tools' results, approval previews,
+//! `undo`, and the command line. The result is complete; callers with little room cut it
+//! themselves.
 
 use haft_contract::{
     WorkPath,
@@ -13,20 +14,20 @@ use crate::text::{
     encoding::{DecodedText, is_binary},
 };
 
-/// What becomes of one file.
+/// A file before and after a change.
 #[derive(Debug, Clone, Copy)]
 pub struct FileChange<'a> {
     /// The file.
     pub path: &'a WorkPath,
-    /// Its name afterwards, if it gets another.
+    /// Its new name, if it is renamed.
     pub to: Option<&'a WorkPath>,
-    /// What it holds; absent when there is no file.
+    /// Its current content; `None` when there is no file.
     pub before: Option<&'a [u8]>,
-    /// What it will hold; absent when it goes.
+    /// Its future content; `None` when it is removed.
     pub after: Option<&'a [u8]>,
 }
 
-/// A change as people see it.
+/// A change in the form people see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownChange {
     /// The whole change.
@@ -38,7 +39,7 @@ pub struct ShownChange {
 }
 
 impl FileChange<'_> {
-    /// Shows the change. The work grows with the size of both texts.
+    /// Renders the change. The work grows with the size of both texts.
     pub fn show(&self) -> ShownChange {
         let (before, after) = (
             self.before.unwrap_or_default(),
@@ -99,7 +100,7 @@ impl FileChange<'_> {
         }
     }
 
-    /// What the lines of the diff do not say.
+    /// What the diff's lines cannot express.
     fn text_note(
         &self,
         old: &DecodedText<'_>,

@@ -1,8 +1,8 @@
 //! Builds tools from configuration: `[[tools]] type, name, config`.
 //!
-//! A configuration is checked when it is read; the tool itself is made when it is first needed.
-//! Types that need a library this crate does not have (a database, a script folder) are added by
-//! whoever has it, with [`Factory::register`].
+//! A configuration is checked when it is read; the tool itself is built on first use. Types that
+//! need something this crate does not have (a database, a script folder) are added by the caller
+//! that has it, with [`Factory::register`].
 
 use std::{
     collections::BTreeMap,
@@ -28,12 +28,12 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolEntry {
-    /// The type, which selects how the tool is built.
+    /// The type, which selects the builder.
     #[serde(rename = "type")]
     pub kind: String,
     /// The name it is registered under.
     pub name: String,
-    /// The type's own settings.
+    /// Settings specific to the type.
     #[serde(default)]
     pub config: Map<String, Value>,
 }
@@ -42,15 +42,15 @@ pub struct ToolEntry {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FactoryError {
-    /// No such type; the known ones are listed.
+    /// There is no such type; the error lists the known ones.
     #[error("`{kind}` is not a type of tool; known types are {known}")]
     UnknownType {
-        /// The type asked for.
+        /// The requested type.
         kind: String,
         /// The known types.
         known: String,
     },
-    /// The name is not a tool's name.
+    /// The name is not a valid tool name.
     #[error(transparent)]
     Name(#[from] NameError),
     /// The settings do not fit the type.
@@ -63,10 +63,10 @@ pub enum FactoryError {
     },
 }
 
-/// Makes a tool when it is first needed.
+/// Builds a tool on first use.
 pub type MakeTool = Box<dyn FnOnce() -> Arc<dyn ErasedTool> + Send>;
 
-/// Checks a configuration and says how to make the tool.
+/// Checks a configuration and returns how to build the tool.
 pub type PrepareTool =
     Box<dyn Fn(&ToolName, &Map<String, Value>) -> Result<MakeTool, FactoryError> + Send + Sync>;
 
@@ -116,7 +116,7 @@ impl Factory {
         self.types.keys().map(String::as_str)
     }
 
-    /// Checks an entry and returns its tool, which is made when it is first used.
+    /// Checks an entry and returns its tool, which is built on first use.
     pub fn build(&self, entry: &ToolEntry) -> Result<Arc<dyn ErasedTool>, FactoryError> {
         let name = ToolName::parse(&entry.name)?;
         let prepare = self
@@ -168,10 +168,10 @@ struct ScriptConfig {
     script: String,
 }
 
-/// A tool that is made when it is first needed.
+/// A tool that is built on first use.
 struct LazyTool {
     name: ToolName,
-    /// A tool under another name than its type's must not also claim the type's aliases.
+    /// A tool registered under a name other than its type's must not also claim the type's aliases.
     keeps_aliases: bool,
     tool: LazyLock<Arc<dyn ErasedTool>, MakeTool>,
 }

@@ -1,7 +1,7 @@
-//! `copy`: copies one file, with progress by bytes.
+//! `copy`: copies one file and reports progress in bytes.
 //!
-//! The destination is complete or untouched. Symlinks are refused by asking where each path leads
-//! *before* anything is opened; the back end refuses them again when it opens.
+//! The destination is complete or untouched. Symlinks are refused by resolving each path *before*
+//! anything is opened; the back end refuses them again when it opens.
 
 use std::time::Instant;
 
@@ -27,13 +27,13 @@ Use it instead of `cp` in `bash`. It copies neither directories nor symlinks.
 The destination must not exist unless `overwrite` is set; it is replaced only once the copy is \
 complete. Name the destination file itself, not a directory.";
 
-/// A large copy takes as long as the disk needs, within reason.
+/// A large copy takes as long as the disk needs, up to a limit.
 const DEADLINE: Deadline = Deadline::new(Duration::from_mins(5), Duration::from_mins(10));
 
 /// Files larger than this are shown by name and size, not by content.
 const MAX_SHOWN_BYTES: u64 = (MAX_PREVIEW_BYTES / 4) as u64;
 
-/// Copies files.
+/// The `copy` tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CopyTool;
 
@@ -63,12 +63,12 @@ pub struct CopyOutput {
     pub created: bool,
 }
 
-/// How far a copy has come.
+/// Progress of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct CopyProgress {
     /// Bytes copied so far.
     pub bytes: u64,
-    /// Bytes in all.
+    /// Bytes in total.
     pub total_bytes: u64,
 }
 
@@ -175,7 +175,6 @@ impl Tool for CopyTool {
     }
 }
 
-/// From where to where.
 struct CopyRoute {
     source: WorkPath,
     destination: WorkPath,
@@ -203,7 +202,7 @@ impl CopyRoute {
         })
     }
 
-    /// A large copy, by what is copied: the approval binds the version of the source.
+    /// Describes a large copy by name and size: the approval binds the source's version.
     fn in_words(self) -> Preview {
         let source = one_line(self.source.as_str());
         let copy = format!("a copy of `{source}`, {} bytes", self.bytes);
@@ -270,7 +269,7 @@ async fn source_size(cx: &impl FileView, source: &WorkPath) -> Result<u64, ToolE
     }
 }
 
-/// Where a path leads, refused if a symlink is on the way.
+/// Resolves a path and refuses it if a symlink is on the way.
 async fn without_symlinks(
     cx: &impl FileView,
     path: &WorkPath,

@@ -1,7 +1,8 @@
 //! `edit`: replaces pieces of a file and leaves every other byte alone.
 //!
-//! All edits are matched against the file as it is, must each mean one place (or say which), and
-//! must not overlap. The file is written only if it is still the version that was matched.
+//! All edits are matched against the file as it is now. Each must match one place (or say which
+//! one), and they must not overlap. The file is written only if it is still the version that was
+//! matched.
 
 use haft_contract::{
     Access, CallContext, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Tool,
@@ -30,7 +31,7 @@ use crate::text::{
     nearest::nearest_lines,
 };
 
-/// The largest file an edit may make.
+/// The largest file an edit may produce.
 const MAX_RESULT_BYTES: usize = 64 * 1024 * 1024;
 
 const DESCRIPTION: &str = "\
@@ -42,7 +43,7 @@ change every occurrence, or `line` to say which one. All edits refer to the file
 the call and must not overlap. Line ends, encoding and untouched text are kept as they are. The \
 result is the diff.";
 
-/// Edits files.
+/// The `edit` tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EditTool;
 
@@ -123,8 +124,8 @@ impl Tool for EditTool {
         cx: CallContext<NoProgress>,
     ) -> Result<EditOutput, ToolError> {
         let path = cx.path(&input.path, "/path")?;
-        // PE-25: what the model has in mind is what it read; a file that was replaced since may
-        // hold the same words in another place. One that is gone is told by opening it.
+        // PE-25: the model works from what it read; a file replaced since then may hold the same
+        // words in another place. A missing file is reported when it is opened.
         if let Ok(present) = cx.files().stat(&path).await {
             let hint = "read it again, then edit what it holds now";
             refuse_if_changed(&cx, &path, &present, hint).await?;
@@ -156,7 +157,7 @@ impl Tool for EditTool {
     }
 }
 
-/// Reads the file and makes the edits, for whoever writes or shows them.
+/// Reads the file and makes the edits; used for writing and for showing them.
 async fn prepare(
     cx: &impl FileView,
     path: &WorkPath,
@@ -189,7 +190,6 @@ async fn prepare(
     Ok((file.version, edited))
 }
 
-/// A file with its edits made.
 struct Edited {
     bytes: Vec<u8>,
     replacements: usize,
@@ -280,7 +280,7 @@ fn single_edit_into_list(input: &mut Map<String, Value>) -> Option<&'static str>
     done
 }
 
-/// What can be said about an edit without the file.
+/// Checks an edit without looking at the file.
 fn check(index: usize, edit: &Edit) -> Result<(), ToolError> {
     if edit.old.is_empty() {
         return Err(ToolError::invalid_input("the text to replace is empty")
@@ -303,7 +303,7 @@ fn check(index: usize, edit: &Edit) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Every replacement of every edit, sorted by place.
+/// Every replacement of every edit, sorted by position.
 fn locate_all(text: &str, edits: &[Edit], stop: &Stop) -> Result<Vec<Replacement>, ToolError> {
     let mut locator = Locator::new(text);
     let mut found: Vec<(usize, Replacement)> = Vec::new();
@@ -321,7 +321,7 @@ fn locate_all(text: &str, edits: &[Edit], stop: &Stop) -> Result<Vec<Replacement
         let located = locator
             .locate(wanted, stop)
             .and_then(|located| {
-                // Also those of all edits together.
+                // The limit also applies to all edits together.
                 if found.len() + located.len() > MAX_PLACES {
                     Err(NotLocated::TooMany)
                 } else {
@@ -404,7 +404,7 @@ fn named(lines: &[u64]) -> String {
     lines.join(", ")
 }
 
-/// Computed before anything is allocated, so that `all` cannot blow up memory.
+/// Computes the size before anything is allocated, so that `all` cannot exhaust memory.
 fn check_size(before: usize, replacements: &[Replacement]) -> Result<(), ToolError> {
     let added: usize = replacements
         .iter()
@@ -480,7 +480,7 @@ mod tests {
         assert_eq!(decoded.splice(&found).unwrap(), b"b a");
     }
 
-    /// Each of many edits of every place costs memory before they are found to overlap.
+    /// Many edits that each replace every place cost memory before the overlap is noticed.
     #[test]
     fn rx_17_places_are_bounded_over_all_edits() {
         let text = "a".repeat(MAX_PLACES / 2 + 1);
@@ -505,7 +505,7 @@ mod tests {
         );
     }
 
-    /// A character no generated file holds, one byte in every encoding.
+    /// A character that no generated file contains, one byte in every encoding.
     const MARK: &str = "\u{1}";
 
     fn marked(range: std::ops::Range<usize>) -> Replacement {
@@ -529,7 +529,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever is asked for, bytes outside the matched places are the file's own.
+        /// Bytes outside the matched places never change.
         #[test]
         fn an_edit_never_changes_bytes_outside_its_places(
             bytes in proptest::collection::vec(
@@ -547,8 +547,8 @@ mod tests {
             if let Ok(found) = Locator::new(decoded.text()).locate(wanted, &stop())
                 && let Ok(kept) = pieces(&decoded, &found)
             {
-                // What stands between the places and what stood in them, put together again, is
-                // the file; so nothing but the places changes.
+                // Joining the text between the places with the text in them must give the file
+                // back, so nothing but the places changes.
                 let mut between = Vec::new();
                 let mut from = 0;
                 for place in &found {

@@ -1,4 +1,4 @@
-//! What a change is worked out from: the same for running a call and for showing it beforehand, so
+//! The input a change is computed from. Running a call and previewing it use the same input, so
 //! that what a person was shown is what happens.
 
 use haft_contract::{
@@ -15,7 +15,7 @@ use crate::{
     text::{display::one_line, heavy::by_size},
 };
 
-/// Where a change is worked out: in a call, or in a preview of it.
+/// The context a change is computed in: a call, or a preview of it.
 pub(crate) trait FileView: Sync {
     /// Parses a path parameter.
     fn path(&self, text: &str, pointer: &str) -> Result<WorkPath, ToolError>;
@@ -53,7 +53,7 @@ impl FileView for PreviewContext {
     }
 }
 
-/// What is at the path of a file, if anything. A directory is refused.
+/// Returns what is at a file's path, if anything. Refuses a directory.
 pub(super) async fn present(
     cx: &impl FileView,
     path: &WorkPath,
@@ -72,13 +72,13 @@ pub(super) async fn present(
     }
 }
 
-/// All of a file that is there.
+/// Reads all of an existing file.
 pub(super) async fn whole(cx: &impl FileView, path: &WorkPath) -> Result<WholeFile, ToolError> {
     let reader = cx.files().open(path).await?;
     read_whole(&*reader, path).await
 }
 
-/// Shows what becomes of one file, without holding up the thread for a large one.
+/// Shows how one file changes, off the async thread if the file is large.
 pub(super) async fn shown(
     cx: &impl FileView,
     path: WorkPath,
@@ -98,7 +98,6 @@ pub(super) async fn shown(
     .await
 }
 
-/// A preview of changes to files.
 pub(super) fn preview_of(changes: impl IntoIterator<Item = ShownChange>) -> Preview {
     let part = |shown: ShownChange| PreviewPart::Diff(shown.diff);
     Preview {

@@ -1,4 +1,4 @@
-//! `list`: what is in a directory, typed, sized and sorted.
+//! `list`: the entries of a directory with type and size, sorted.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ Use it to get to know a directory; use it instead of `ls` or `tree` in `bash`. T
 name use `find`, to look into a file use `read`.
 `depth` 1 (the default) lists the directory alone; more levels show what is beneath.";
 
-/// Lists directories.
+/// The `list` tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ListTool;
 

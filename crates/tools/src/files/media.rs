@@ -1,22 +1,18 @@
-//! Tells images and PDFs by their first bytes, never by their name.
+//! Recognises images and PDFs by their first bytes, never by their name.
 
-/// A file that is returned as itself instead of as text.
+/// A file that is returned as it is instead of as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Media {
     /// The media type.
     pub(crate) mime: &'static str,
     /// The most bytes that are returned.
     pub(crate) max_bytes: usize,
-    /// Whether it is an image or a document.
     pub(crate) class: MediaClass,
 }
 
-/// Whether something is an image or a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MediaClass {
-    /// An image.
     Image,
-    /// A document.
     Document,
 }
 
@@ -27,7 +23,7 @@ const MAX_IMAGE_BYTES: usize = 5 * 1024 * 1024;
 const MAX_PDF_BYTES: usize = 20 * 1024 * 1024;
 
 impl Media {
-    /// What the first bytes of a file say it is, if it is one of these.
+    /// Recognises a file by its first bytes, if it is one of these types.
     pub(crate) fn sniff(start: &[u8]) -> Option<Self> {
         let image = |mime| Self {
             mime,

@@ -1,7 +1,7 @@
 //! `patch`: changes several files in one step, or none.
 //!
-//! Everything is read, placed and checked before anything is written. If a write then fails, what
-//! was already done is taken back in reverse order, and what could not be taken back is named.
+//! Everything is read, placed and checked before anything is written. If a write then fails, the
+//! earlier writes are undone in reverse order, and the error names what could not be undone.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
@@ -31,7 +31,7 @@ use crate::text::{
     patch::{self, FilePatch, Hunk, PlacementFailure},
 };
 
-/// The most bytes of diff returned over all files.
+/// The most bytes of diff returned across all files.
 const MAX_DIFFS_BYTES: usize = 2 * MAX_DIFF_BYTES;
 
 const DESCRIPTION: &str = "\
@@ -52,7 +52,7 @@ Use it for changes that belong together across files or in many places; not for 
 `*** Move to: path` after `*** Update File:` moves the file. `@@ text` names a line above the change \
 when the same lines occur more than once.";
 
-/// Applies patches.
+/// The `patch` tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PatchTool;
 
@@ -207,7 +207,7 @@ fn removes(file: &FilePatch) -> bool {
     }
 }
 
-/// Every path a file's patch touches, with its accesses.
+/// Every path that one file's patch touches, with its accesses.
 fn accesses(
     file: &FilePatch,
     parse_path: impl Fn(&str) -> Result<WorkPath, ToolError>,
@@ -335,7 +335,7 @@ async fn prepare(cx: &impl FileView, file: FilePatch) -> Result<PreparedPatch, T
     }
 }
 
-/// The text work on one file that is there.
+/// The text work on one existing file.
 struct Job {
     path: WorkPath,
     end: FileFate,
@@ -343,14 +343,14 @@ struct Job {
     hunks: Vec<Hunk>,
 }
 
-/// What becomes of a file that is there.
+/// What happens to an existing file.
 enum FileFate {
     Gone,
     Changed,
     Moved(WorkPath),
 }
 
-/// What the text work came to.
+/// The result of the text work.
 struct PatchedText {
     before: Vec<u8>,
     after: Vec<u8>,
@@ -388,7 +388,7 @@ impl Job {
         })
     }
 
-    /// A patch that states what it deletes must state all of it.
+    /// A patch that spells out the deleted content must spell out all of it.
     fn refuse_lines_that_stay(
         &self,
         decoded: &DecodedText<'_>,
@@ -413,7 +413,7 @@ impl Job {
     }
 }
 
-/// A file that a patch speaks of.
+/// A file named in the patch, as read.
 struct FileRead {
     bytes: Vec<u8>,
     version: FileVersion,

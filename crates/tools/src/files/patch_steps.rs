@@ -1,8 +1,8 @@
-//! Writes what a patch prepared, or takes back what it wrote.
+//! Writes what a patch prepared, or undoes what it wrote.
 //!
-//! Each step names the version it was prepared against, so a file that changed in between stops
-//! the patch instead of being overwritten. Removals come last: they are the one step whose undoing
-//! cannot restore more of a file than its content and its mode.
+//! Each step names the version it was prepared against, so a file that changed in between stops the
+//! patch instead of being overwritten. Removals come last: undoing one restores only a file's
+//! content and mode.
 
 use haft_contract::{
     ErrorKind, ToolError, WorkPath,
@@ -31,7 +31,7 @@ pub(super) enum Step {
         /// The version it was read at.
         version: FileVersion,
     },
-    /// Moves a file and perhaps changes it.
+    /// Moves a file and may change it.
     Move {
         /// The file.
         from: WorkPath,
@@ -92,7 +92,7 @@ async fn take(files: &dyn FileOps, step: &Step) -> Result<(), OpsError> {
             }
             let changed = rewrite(files, to, after).await;
             if changed.is_err() {
-                // Half a step is taken back here; whole steps are taken back by the caller.
+                // Undoes half a step here; the caller undoes whole steps.
                 files.rename(to, from, Overwrite::Never).await?;
             }
             changed
@@ -179,7 +179,7 @@ async fn write(
     Ok(())
 }
 
-/// Writes over the version that is there now; used where this very call put it there.
+/// Overwrites the current version; used only where this same call wrote it.
 async fn rewrite(files: &dyn FileOps, path: &WorkPath, bytes: &[u8]) -> Result<(), OpsError> {
     let present = files.stat(path).await?;
     write(files, path, bytes, Expected::Version(&present.version)).await

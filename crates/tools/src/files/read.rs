@@ -1,7 +1,7 @@
 //! `read`: a page of a text file, or an image or PDF as it is.
 //!
-//! Reads only what it returns. A small file costs one open and one read. Must not load a file to
-//! return a part of it; `text/paging.rs` says how a deep page is found.
+//! Reads only what it returns. A small file costs one open and one read. Must not load a whole file
+//! to return part of it; `text/paging.rs` says how a deep page is found.
 
 use std::fmt::Write as _;
 
@@ -23,17 +23,17 @@ use crate::text::{
     paging::{self, ByteSource as _, PAGE_BYTES, PAGE_LINES, PageRequest, Paged, Start, TextPage},
 };
 
-/// The smallest first read, for a file whose stated size lies (it grows, or is generated).
+/// The smallest first read, for a file whose stated size is wrong (it grows, or is generated).
 const MIN_FIRST_READ: usize = 4 * 1024;
 
-/// UTF-16 text is decoded as a whole before it is cut into pages; larger files are refused.
+/// UTF-16 text is decoded in full before it is cut into pages; larger files are refused.
 const MAX_UTF16_BYTES: usize = 16 * 1024 * 1024;
 
-/// With numbers of seven digits and more, this many lines and a page of bytes stay within what the
-/// runtime returns whole (64 KB).
+/// With line numbers of seven or more digits, this many lines plus a page of bytes stay within what
+/// the runtime returns whole (64 KB).
 const DEEP_NUMBERED_LINES: u64 = 1_500;
 
-/// From this line on, numbers widen their column.
+/// From this line on, line numbers need a wider column.
 const DEEP_LINE: u64 = 990_000;
 
 const DESCRIPTION: &str = "\
@@ -44,7 +44,7 @@ A page holds at most 2,000 lines or 48 KB. When there is more, the result names 
 continue with; ask for `offset` and `limit` to read only the part you need.
 Set `numbered` to see line numbers; they are not part of the file.";
 
-/// Reads files.
+/// The `read` tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReadTool;
 
@@ -193,8 +193,8 @@ async fn open(
     })
 }
 
-/// Reads the first page's worth of bytes, asking for one more than the file should have, so that a
-/// small file is known to be complete after a single read.
+/// Reads the first page's worth of bytes. Asks for one byte more than the file should have, so that
+/// a small file is known to be complete after one read.
 async fn read_start(reader: &dyn FileReader) -> Result<Start, ToolError> {
     let size = usize::try_from(reader.stat().size).unwrap_or(usize::MAX);
     let asked = size.saturating_add(1).clamp(MIN_FIRST_READ, PAGE_BYTES + 1);
@@ -339,7 +339,7 @@ fn text_output(
     }
 }
 
-/// The page as text without copying it when it is UTF-8, and its encoding when it is not.
+/// The page as text, not copied when it is UTF-8, and its encoding when it is not.
 fn decode_page(bytes: Vec<u8>) -> (String, Option<&'static str>) {
     match String::from_utf8(bytes) {
         Ok(text) => match text.strip_prefix('\u{feff}') {

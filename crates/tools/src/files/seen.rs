@@ -1,13 +1,14 @@
 //! Nobody overwrites what they have not seen: a file that changed since this session last read it
-//! is a conflict. A file the session never read is not: nothing it had in mind is out of date.
+//! is a conflict. A file the session never read is not, because there is nothing to be out of date.
 
 use haft_contract::{CallContext, ErrorKind, NoProgress, ToolError, WorkPath, ops::FileStat};
 
 use crate::text::display::one_line;
 
-/// Refuses if what is at a path is not what this session last saw there. `hint` says what to do.
+/// Refuses if the file at a path differs from what this session last saw there. `hint` says what to
+/// do.
 ///
-/// Looks at a `stat` rather than an open file: opening counts as having read it.
+/// Uses `stat` rather than an open file: opening counts as having read it.
 pub(super) async fn refuse_if_changed(
     cx: &CallContext<NoProgress>,
     path: &WorkPath,

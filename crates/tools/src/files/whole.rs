@@ -1,5 +1,5 @@
-//! Reads a whole file for a tool that changes it, up to a cap counted in bytes that were really
-//! read (a file's stated size can lie).
+//! Reads a whole file for a tool that changes it, up to a cap on the bytes actually read (a file's
+//! stated size can be wrong).
 
 use haft_contract::{ErrorKind, ToolError, WorkPath, ops::FileReader, ops::FileVersion};
 
@@ -8,9 +8,7 @@ use crate::text::{display::one_line, paging::ByteSource};
 /// The largest file that `edit` and `patch` work on.
 pub(crate) const MAX_WHOLE_BYTES: usize = 32 * 1024 * 1024;
 
-/// A file's bytes and the version they belong to.
 pub(crate) struct WholeFile {
-    /// The bytes.
     pub(crate) bytes: Vec<u8>,
     /// The version they were read from.
     pub(crate) version: FileVersion,
@@ -36,7 +34,7 @@ pub(crate) async fn read_whole(
     path: &WorkPath,
 ) -> Result<WholeFile, ToolError> {
     let stat = reader.stat();
-    // One byte more than it should have shows in a single read whether it grew.
+    // Asking for one byte too many shows in a single read whether the file grew.
     let size = usize::try_from(stat.size).unwrap_or(usize::MAX);
     if size > MAX_WHOLE_BYTES {
         return Err(too_large(path));

@@ -1,7 +1,7 @@
 //! `write`: creates a file or replaces all of it, atomically.
 //!
-//! Must not overwrite what somebody else changed since this session last read the file: the
-//! version that was seen is the version that must still be there.
+//! Must not overwrite a change made since this session last read the file: the version it saw must
+//! still be there.
 
 use haft_contract::{
     Access, CallContext, Content, Effects, NoProgress, Plan, PlanContext, Tool, ToolError,
@@ -27,7 +27,7 @@ files at once use `patch`; do not use `echo >` or `tee` in `bash`.
 The write is atomic. It is refused when the file changed since you last read it: read it again, or \
 set `force` if its present content does not matter.";
 
-/// Writes whole files.
+/// The `write` tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WriteTool;
 

@@ -1,3 +1,3 @@
-//! Tools that show what earlier calls left behind.
+//! Tools that show output left by earlier calls.
 
 pub mod read_output;

@@ -25,7 +25,7 @@ use crate::{
 const MAX_COMPILED_BYTES: usize = 1024 * 1024;
 /// The most of one line that is matched against a pattern.
 const MAX_MATCHED_LINE: usize = 64 * 1024;
-/// How much is matched between two looks whether the call has ended.
+/// How much is matched between two checks for the end of the call.
 const BYTES_PER_LOOK: usize = 4 * 1024;
 /// The most of one matching line that is shown.
 const MAX_SHOWN_LINE: usize = 500;
@@ -38,7 +38,7 @@ does not run anything again and does not read files (use `read`).
 Without `pattern` it returns up to 2,000 lines or 48 KB from line `offset`. With `pattern` it \
 returns up to `limit` matching lines from line `offset` on, with their numbers.";
 
-/// Pages and searches spilled output.
+/// The `read_output` tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReadOutputTool;
 
@@ -233,7 +233,7 @@ async fn search(
         let chunk = source.read_at(offset, SEEK_BYTES, Vec::new()).await?;
         offset += chunk.len() as u64;
         let is_last = chunk.len() < SEEK_BYTES;
-        // Never on the async thread: even a little text takes long with a hostile pattern.
+        // Never on the async thread: a hostile pattern takes long even on a short text.
         matches = off_thread(cx.cancel(), move |stop| {
             matches.take_chunk(&chunk, stop)?;
             if is_last {
@@ -257,7 +257,7 @@ struct Matches {
     found: u64,
     text: String,
     stopped_at: Option<u64>,
-    /// The start of a line whose end is not read yet.
+    /// The start of a line whose end has not been read yet.
     line: Vec<u8>,
 }
 
@@ -280,7 +280,7 @@ impl Matches {
         Ok(())
     }
 
-    /// Takes the line read so far.
+    /// Takes the unfinished line.
     fn take_rest(&mut self) {
         let mut line = std::mem::take(&mut self.line);
         if !line.is_empty() {

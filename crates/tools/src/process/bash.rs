@@ -1,9 +1,9 @@
-//! `bash`: runs a command and returns what it printed and how it ended, or leaves it running in the
+//! `bash`: runs a command and returns its output and how it ended, or leaves it running in the
 //! background and returns its process id (`stay.rs`).
 //!
-//! Output is handed on as it arrives and is never held here, so it cannot flood memory and is kept
-//! when the call is stopped. Reading goes on until the streams end, whatever the caps above do: a
-//! reader that stops makes the child wait for ever.
+//! Output is passed on as it arrives and never held here, so it cannot flood memory and survives
+//! when the call is stopped. Reading continues until the streams end, whatever the caps above do: a
+//! reader that stops would block the child forever.
 
 use std::{
     sync::{
@@ -31,17 +31,17 @@ use super::{
     view::ProcessView,
 };
 
-/// How long a command may run unless it asks for more or less.
+/// How long a command may run if it does not say.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
-/// How long a command may run at most.
+/// The longest a command may run.
 const MAX_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// How long a command in the background is watched before the call returns, so that one that fails
-/// at once says so.
+/// How long a background command is watched before the call returns, so that one that fails at once
+/// says so.
 const FIRST_LOOK: Duration = Duration::from_millis(250);
-/// What leaving a command in the background may take beyond waiting for it.
+/// Extra time for moving a command to the background, after waiting for it.
 const HANDING_OVER: Duration = Duration::from_secs(5);
-/// The size of a terminal nobody has resized.
+/// The initial size of a terminal.
 const TERMINAL: TerminalSize = TerminalSize {
     rows: 40,
     columns: 120,
@@ -60,7 +60,7 @@ For servers, watchers and programs that ask: `background` leaves it running and 
 id at once, `yield_ms` does so if it has not ended by then, and `process` follows it, answers it and \
 ends it. `pty` gives it a terminal.";
 
-/// Runs commands.
+/// The `bash` tool.
 #[derive(Debug, Clone, Copy)]
 pub struct BashTool {
     default_timeout: Duration,
@@ -70,7 +70,7 @@ pub struct BashTool {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BashConfig {
-    /// How long a command may run unless it asks otherwise, in milliseconds; at most ten minutes.
+    /// How long a command may run if it does not say, in milliseconds; at most ten minutes.
     #[serde(default)]
     pub timeout_ms: Option<u64>,
 }
@@ -128,7 +128,7 @@ pub struct BashOutput {
 }
 
 impl BashTool {
-    /// A `bash` tool with a default run time of its own.
+    /// A `bash` tool with its own default run time.
     pub fn configured(config: &BashConfig) -> Self {
         Self {
             default_timeout: config
@@ -140,8 +140,8 @@ impl BashTool {
 }
 
 impl BashTool {
-    /// How long the call itself may take. A command left in the background has the time it asks
-    /// for, and the call as long as it waits for that.
+    /// How long the call itself may take. `timeout_ms` limits a background command, not its call;
+    /// the call lasts as long as it waits.
     fn time_of_call(&self, input: &BashInput) -> Option<Duration> {
         let asked = input.timeout_ms.map(Duration::from_millis);
         let patience = input.yield_ms.map(Duration::from_millis);
@@ -209,8 +209,8 @@ impl Tool for BashTool {
         let command = Command::Shell(input.command);
         let mut spawn = Spawn::new(command.clone(), cwd, cx.tier());
         spawn.terminal = input.pty.then_some(TERMINAL);
-        // Only who can be answered later waits for an answer. A command that was only expected to
-        // take long keeps the input every other command has.
+        // Only a command that can be answered later gets an open input. One that may merely take
+        // long keeps the input every other command has.
         if input.background || (input.pty && stays.is_some()) {
             spawn.input = Input::Open;
         }
@@ -257,7 +257,7 @@ impl Tool for BashTool {
                 process.line(),
                 next.unwrap_or_default()
             ))],
-            // What was printed is in the outcome already; silence is worth a word.
+            // The output is already in the outcome; only silence needs a note.
             (None, _) if output.stdout_bytes + output.stderr_bytes == 0 => {
                 vec![Content::text("[no output, exit code 0]")]
             }
@@ -266,7 +266,6 @@ impl Tool for BashTool {
     }
 }
 
-/// The result of a command that has ended.
 fn ended(exit: &ChildExit, counted: &CountedOutput) -> Result<BashOutput, ToolError> {
     let output = counted.output(Some(exit.status));
     match failure("the command", exit) {
@@ -275,7 +274,7 @@ fn ended(exit: &ChildExit, counted: &CountedOutput) -> Result<BashOutput, ToolEr
     }
 }
 
-/// Hands output on and counts it by stream.
+/// Passes output on and counts it per stream.
 struct CountedOutput {
     output: Arc<dyn OutputSink>,
     stdout: AtomicU64,
@@ -287,7 +286,7 @@ impl OutputSink for CountedOutput {
         let count = match stream {
             Stream::Stdout => &self.stdout,
             Stream::Stderr => &self.stderr,
-            // No progress channel was asked for, so nothing comes from it.
+            // No progress channel was requested, so nothing arrives on it.
             Stream::Progress => return Box::pin(async {}),
         };
         count.fetch_add(bytes.len() as u64, Ordering::Relaxed);

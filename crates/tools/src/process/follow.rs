@@ -1,7 +1,7 @@
 //! Follows a child to its end, or stops it with everything it started.
 //!
-//! A chunk that has been read is always handed on before a stop is looked at, so no output is lost
-//! between the two; reading goes on whatever the caps above do.
+//! A chunk that has been read is always passed on before a stop is handled, so no output is lost
+//! between the two. Reading continues whatever the caps above do.
 
 use std::{future::Future, time::Duration};
 
@@ -17,21 +17,20 @@ const GRACE: Duration = Duration::from_millis(800);
 /// How long output is still collected after a child was stopped.
 const LAST_OUTPUT: Duration = Duration::from_millis(200);
 
-/// Takes the output of a child, chunk by chunk.
+/// Receives a child's output, chunk by chunk.
 pub(crate) trait TakeChunk: Send {
-    /// Takes one chunk.
     fn take(&mut self, chunk: OutputChunk) -> impl Future<Output = ()> + Send;
 }
 
 /// How following a child ended.
 pub(crate) enum FollowEnd {
-    /// The child ended by itself.
+    /// The child ended on its own.
     Ended(ChildExit),
     /// The call had to stop first. The tree is gone, unless the error says otherwise.
     Stopped(ToolError),
 }
 
-/// Hands output on until the streams end and the child is gone, or the call must stop.
+/// Passes output on until the streams end and the child is gone, or the call must stop.
 pub(crate) async fn follow(
     process: &mut dyn ProcessHandle,
     cancel: &CancellationToken,
@@ -59,7 +58,7 @@ pub(crate) async fn follow(
     }
 }
 
-/// What went wrong with a child that ended by itself, if anything did.
+/// What went wrong with a child that ended on its own, if anything.
 pub(crate) fn failure(subject: &str, exit: &ChildExit) -> Option<ToolError> {
     let ended = match exit.status {
         ExitStatus::Code(0) => return None,
@@ -87,7 +86,7 @@ async fn stop(process: &mut dyn ProcessHandle, output: &mut impl TakeChunk) -> F
             output.take(chunk).await;
         }
     };
-    // A stream that somebody else still holds open must not delay the answer.
+    // A stream that another process still holds open must not delay the answer.
     let _ = tokio::time::timeout(LAST_OUTPUT, rest).await;
     let message = match stopped {
         Ok(()) => "it and everything it started were stopped",

@@ -1,9 +1,9 @@
-//! Keys of a terminal by name, as the bytes a terminal sends for them.
+//! Terminal keys by name, as the bytes a terminal sends for them.
 
 /// The most keys pressed in one call.
 pub(super) const MAX_KEYS: usize = 256;
 
-/// The bytes of a key, or `None` when there is no such key. A single character is itself.
+/// The bytes of a key, or `None` when there is no such key. A single character stands for itself.
 pub(super) fn bytes(key: &str) -> Option<String> {
     let name = key.to_ascii_lowercase();
     let named = match name.as_str() {

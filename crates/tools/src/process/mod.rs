@@ -1,4 +1,4 @@
-//! Tools that run commands and look after them.
+//! Tools that run commands and manage their processes.
 
 pub mod bash;
 pub mod processes;

@@ -1,7 +1,8 @@
-//! `process`: looks at, reads, types into, signals and ends the processes the session keeps.
+//! `process`: shows, reads, types into, signals and ends the processes the session keeps.
 //!
-//! Looking only reads; everything else names the process in its plan, so that rules and people judge
-//! it by the command that runs there. What a process is, and whose, is the runtime's business.
+//! `list`, `poll` and `log` only read. Every other action names the process in its plan, so that
+//! rules and people judge it by the command that runs there. The runtime decides what a process is
+//! and who owns it.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -21,16 +22,16 @@ use super::{
     view::{LogView, ProcessView},
 };
 
-/// How long `poll` waits for something to happen unless it is told otherwise.
+/// How long `poll` waits for something to happen if it is not told.
 const DEFAULT_WAIT: Duration = Duration::from_secs(5);
-/// How long `poll` waits at most.
+/// The longest `poll` waits.
 const MAX_WAIT: Duration = Duration::from_mins(5);
-/// How long an action may take that waits for nothing.
+/// How long an action that waits for nothing may take.
 const ACTION_TIME: Duration = Duration::from_secs(30);
-/// Bytes of a log returned unless more or fewer are asked for.
+/// Bytes of a log returned if the call does not say.
 const DEFAULT_LIMIT: usize = 16 * 1024;
-/// The most bytes of a log returned at once. With what is said around it, a page stays under the
-/// output cap, so it is never cut itself.
+/// The most bytes of a log returned at once. With the text around it, a page stays under the output
+/// cap, so the page itself is never cut.
 const MAX_LIMIT: usize = 47_000;
 /// The most text written at once.
 const MAX_TEXT_BYTES: usize = 256 * 1024;
@@ -47,7 +48,7 @@ Use it to follow servers and watchers and to answer prompts. Do not use it for a
 by itself: `bash` waits for that. Processes belong to this session and end with it. Offsets count bytes of output \
 from its start; only the newest part of a long log is kept, and a page says how much is gone.";
 
-/// Works with the processes a session keeps.
+/// The `process` tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProcessTool;
 
@@ -257,11 +258,11 @@ impl Tool for ProcessTool {
     }
 }
 
-/// What sort of thing an action is.
+/// Whether an action changes anything.
 enum ActionKind {
-    /// It only looks.
+    /// It only reads.
     Look,
-    /// It does something to a process.
+    /// It acts on a process.
     Act,
 }
 
@@ -303,7 +304,7 @@ impl From<SignalName> for ProcessSignal {
     }
 }
 
-/// What an action does to its process, in order. The plan names it, and the run does exactly it.
+/// What an action does to its process, in order. The plan names exactly what the run does.
 fn acts(input: &ProcessInput) -> Result<Vec<ProcessAct>, ToolError> {
     match input.action {
         Action::Write => write(input),
@@ -368,7 +369,7 @@ fn pressed(input: &ProcessInput) -> Result<String, ToolError> {
     Ok(pressed)
 }
 
-/// The plan of an action that only looks.
+/// The plan of an action that only reads.
 fn looking(input: &ProcessInput) -> Result<Plan, ToolError> {
     if input.action != Action::List {
         id(input)?;
@@ -411,7 +412,7 @@ fn listed(processes: Vec<ProcessView>) -> ProcessOutput {
     }
 }
 
-/// A page of a log, then one line on the process and on where to go on.
+/// A page of a log, then one line about the process and where to continue.
 fn paged(process: ProcessView, page: LogPage) -> ProcessOutput {
     let log = LogView::of(&page);
     let mut text = String::new();

@@ -1,8 +1,8 @@
 //! A command that may outlive its call: kept from the start, shown while the call lasts, and left
 //! running in the background once the call has waited long enough.
 //!
-//! Until it is released it belongs to the call: a deadline, a cancel or a caller that goes away
-//! ends it, as any other command.
+//! Until it is released it belongs to the call: a deadline, a cancel or a departing caller ends it,
+//! like any other command.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,30 +14,28 @@ use haft_contract::{
     ops::{ProcessHandle, TerminalSize},
 };
 
-/// A command that may stay.
 pub(super) struct StayingCommand {
     pub(super) process: Box<dyn ProcessHandle>,
     pub(super) command: Command,
     pub(super) terminal: Option<TerminalSize>,
-    /// How long it may run in all.
+    /// How long it may run in total.
     pub(super) lifetime: Option<Duration>,
-    /// How long the call waits for its end.
+    /// How long the call waits for it to end.
     pub(super) patience: Duration,
-    /// Takes its output while the call lasts.
+    /// Receives its output while the call lasts.
     pub(super) output: Arc<dyn OutputSink>,
 }
 
-/// What became of it.
 pub(super) enum StayOutcome {
     /// It ended before the call had waited long enough.
     Ended(KeptProcess),
-    /// It is left to itself; what it prints from this offset on is in its log only.
+    /// It keeps running; its output from this offset on is only in its log.
     Runs(KeptProcess, u64),
     /// The call had to stop.
     Stopped(ToolError),
 }
 
-/// Shows a command until it ends, or leaves it running.
+/// Shows a command's output until it ends, or leaves it running.
 pub(super) async fn stay(
     staying: StayingCommand,
     cx: &CallContext<NoProgress>,
@@ -50,7 +48,7 @@ pub(super) async fn stay(
         lifetime: staying.lifetime,
         output: Some(staying.output),
     })?;
-    // Ends or forgets it, however this function is left.
+    // Ends or forgets it, whichever way this function returns.
     let mut unreleased = Unreleased { cx, id: Some(id) };
     tokio::select! {
         biased;

@@ -1,4 +1,4 @@
-//! How a kept process is shown, to programs and to a model.
+//! How programs and models see a kept process.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::text::display::{one_line, start_of};
 
-/// The most of a command that is shown in a line.
+/// The most of a command shown in a line.
 const MAX_COMMAND_BYTES: usize = 120;
 
 /// A process the session keeps.
@@ -107,7 +107,7 @@ impl ProcessView {
         view
     }
 
-    /// One line: what it is and how it is.
+    /// One line with the process and its state.
     pub(super) fn line(&self) -> String {
         let mut line = format!("{} ", self.id);
         // Writing to a `String` cannot fail.

@@ -1,4 +1,4 @@
-//! The manifest of a script tool: a small TOML file beside the program.
+//! The manifest of a script tool: a small TOML file next to the program.
 //!
 //! ```toml
 //! name = "deploy_status"
@@ -19,7 +19,7 @@ use haft_contract::{Deadline, Effects, ToolName, name::NameError, spec::DEFAULT_
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What no script may exceed.
+/// The longest time limit a script may have.
 const MAX_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// The largest manifest read, in bytes.
@@ -38,9 +38,9 @@ pub struct ScriptManifest {
     pub program: String,
     /// JSON Schema of the input.
     pub input: Value,
-    /// JSON Schema of the result, where it is JSON of a known shape.
+    /// JSON Schema of the result, if it is JSON of a known shape.
     pub output: Option<Value>,
-    /// What running it may do to the world.
+    /// What running it may change.
     pub effects: Effects,
     /// How long it may run.
     pub deadline: Deadline,
@@ -50,22 +50,22 @@ pub struct ScriptManifest {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
-    /// The manifest is larger than any honest one.
+    /// The manifest is larger than a genuine one would be.
     #[error("the manifest has {0} bytes, at most {MAX_MANIFEST_BYTES} are read")]
     TooLarge(usize),
-    /// It is not TOML of the right shape; the message names the line.
+    /// It is not TOML of the expected shape; the message names the line.
     #[error("the manifest cannot be read: {0}")]
     Syntax(String),
-    /// The name is not a tool's name.
+    /// The name is not a valid tool name.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// The name is one that people and rules take for Haft's own, or for a mounted server's.
+    /// People and rules would take the name for one of Haft's own, or a mounted server's.
     #[error("a script cannot be called `{0}`: it would be taken for a tool of Haft or of a server")]
     Reserved(String),
-    /// The description says nothing.
+    /// The description is empty.
     #[error("the description is empty; say what the tool does and when to use it")]
     NoDescription,
-    /// The program is not a plain name beside the manifest.
+    /// The program is not a plain name next to the manifest.
     #[error("`{0}` is not a file name beside the manifest")]
     Program(String),
     /// The input schema does not describe an object.
@@ -110,7 +110,7 @@ enum EffectWord {
     Unknown,
 }
 
-/// What is not declared is assumed, pessimistically.
+/// Anything undeclared gets the pessimistic value.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(
@@ -132,13 +132,13 @@ fn assumed() -> bool {
     true
 }
 
-/// Whether a name means something else than a script.
+/// Whether a name is taken for something other than a script.
 fn is_reserved(name: &str) -> bool {
     matches!(name, "undo" | "haft") || name.starts_with("mcp__") || name.starts_with("haft_")
 }
 
 impl ScriptManifest {
-    /// Reads a manifest.
+    /// Parses a manifest.
     pub fn parse(text: &str) -> Result<Self, ManifestError> {
         if text.len() > MAX_MANIFEST_BYTES {
             return Err(ManifestError::TooLarge(text.len()));

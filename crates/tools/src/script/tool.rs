@@ -1,7 +1,7 @@
 //! A script as a tool.
 //!
-//! The program that runs is the one that was trusted: its SHA-256 is pinned and the back end checks
-//! the very file it executes. The input that was planned is the input it gets.
+//! The program that runs is the one that was trusted: its SHA-256 is pinned, and the back end
+//! checks the very file it executes. The script gets exactly the input that was planned.
 
 use std::sync::Arc;
 
@@ -21,25 +21,25 @@ use crate::{
     text::display::start_of,
 };
 
-/// The most standard output that is held to be read as JSON. Longer output is text.
+/// The most standard output kept for parsing as JSON. Longer output is text.
 const MAX_RESULT_BYTES: usize = 1024 * 1024;
 /// The longest progress line; longer ones are dropped.
 const MAX_PROGRESS_LINE: usize = 4 * 1024;
 /// The longest progress status passed on.
 const MAX_STATUS_BYTES: usize = 200;
 
-/// A script as found in a trusted folder.
+/// A script found in a trusted folder.
 #[derive(Debug, Clone)]
 pub struct ScriptSource {
     /// The text of its manifest.
     pub manifest_text: String,
-    /// The program's absolute path on the back end it runs on.
+    /// The program's absolute path on the back end.
     pub program_path: String,
     /// The SHA-256 of the program when it was trusted.
     pub sha256: [u8; 32],
 }
 
-/// A script tool.
+/// A tool that runs a script.
 #[derive(Debug, Clone)]
 pub struct ScriptTool {
     name: ToolName,
@@ -49,7 +49,7 @@ pub struct ScriptTool {
 }
 
 impl ScriptTool {
-    /// A tool under the name its manifest gives it.
+    /// A tool named by its manifest.
     pub fn new(source: ScriptSource) -> Result<Self, ManifestError> {
         let manifest = ScriptManifest::parse(&source.manifest_text)?;
         Ok(Self {
@@ -67,7 +67,7 @@ impl ScriptTool {
         self
     }
 
-    /// The tool as an object for the registry.
+    /// The tool as a registry object.
     pub fn erased(self) -> Arc<dyn ErasedTool> {
         Arc::new(self)
     }
@@ -162,7 +162,7 @@ impl ErasedTool for ScriptTool {
     }
 }
 
-/// Hands output on as it arrives, and progress lines as progress.
+/// Passes output on as it arrives, and progress lines as progress.
 struct ScriptOutput<'c> {
     cx: &'c CallContext<NoProgress>,
     printed: PrintedResult,
@@ -183,7 +183,7 @@ impl TakeChunk for ScriptOutput<'_> {
     }
 }
 
-/// What the script printed, as far as it can still be a JSON result.
+/// What the script printed, while it can still be a JSON result.
 #[derive(Default)]
 struct PrintedResult {
     bytes: Vec<u8>,
@@ -200,7 +200,7 @@ impl PrintedResult {
         }
     }
 
-    /// JSON becomes the structured result; the text itself is in the outcome already.
+    /// JSON becomes the structured result; the text itself is already in the outcome.
     fn reply(self) -> ToolReply {
         let content = if self.total == 0 {
             vec![Content::text("[no output]")]
@@ -214,7 +214,7 @@ impl PrintedResult {
     }
 }
 
-/// Progress lines, put together from chunks that may end anywhere.
+/// Progress lines, assembled from chunks that may end anywhere.
 #[derive(Default)]
 struct ProgressLines {
     line: Vec<u8>,

@@ -1,4 +1,4 @@
-//! `find`: files by name pattern. Results never leave the workspace.
+//! `find`: finds files by name pattern. Results never leave the workspace.
 
 use std::fmt::Write as _;
 
@@ -26,7 +26,7 @@ A pattern without a slash matches the name at any depth; `**/*.rs` also matches 
 `.gitignore` leaves out is left out unless `include_ignored` is set. Sort by `modified` to see the \
 newest first.";
 
-/// Finds files.
+/// The `find` tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FindTool;
 

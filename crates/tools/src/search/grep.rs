@@ -1,5 +1,5 @@
-//! `grep`: text in files. Patterns run on a linear-time engine in process; nothing a model writes
-//! ever becomes a flag of another program.
+//! `grep`: finds text in files. Patterns run on a linear-time engine in process; nothing a model
+//! writes ever becomes a flag of another program.
 
 use std::fmt::Write as _;
 
@@ -32,7 +32,7 @@ Set `fixed` for plain text, `glob` (`*.rs`) or `type` (`rust`) to narrow the fil
 `files` for paths only or `count` for numbers, `before` and `after` for context lines. What \
 `.gitignore` leaves out, `.git` and binary files are not searched.";
 
-/// Searches file contents.
+/// The `grep` tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GrepTool;
 
@@ -231,7 +231,7 @@ impl Tool for GrepTool {
     }
 }
 
-/// Accepts `context` (or `-C`) for both sides, and the mode words of other agents.
+/// Accepts `context` (or `-C`) for both sides, and other agents' words for the mode.
 fn context_and_mode_words(input: &mut Map<String, Value>) -> Option<&'static str> {
     let mut done = None;
     for name in ["context", "-C"] {
@@ -244,7 +244,7 @@ fn context_and_mode_words(input: &mut Map<String, Value>) -> Option<&'static str
             done = Some("`context` became `before` and `after`");
         }
     }
-    // Lines are always numbered, so the flag that asks for it asks for nothing.
+    // Lines are always numbered, so this flag changes nothing.
     if input.get("-n").is_some_and(Value::is_boolean) {
         input.remove("-n");
         done = done.or(Some("`-n` is always on"));

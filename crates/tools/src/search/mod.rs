@@ -1,4 +1,4 @@
-//! Tools that look for files and for text in them.
+//! Tools that search for files and for text in them.
 
 pub mod find;
 pub mod grep;
@@ -6,7 +6,7 @@ pub mod grep;
 /// The longest pattern accepted, in bytes. Longer ones are mistakes or attacks.
 pub(crate) const MAX_PATTERN_BYTES: usize = 10 * 1024;
 
-/// Refuses a pattern that cannot be meant.
+/// Refuses an empty or oversized pattern.
 pub(crate) fn check_pattern(pattern: &str, pointer: &str) -> Result<(), haft_contract::ToolError> {
     use haft_contract::{ErrorKind, ToolError};
     if pattern.is_empty() {

@@ -1,5 +1,5 @@
-//! Shows a change as a unified diff: the whole of it, for a person who decides about it, or a
-//! capped piece, so that one large edit does not flood the model.
+//! Shows a change as a unified diff: in full for a person who decides about it, or capped so that
+//! one large edit does not flood the model.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::{
     lines::compare,
 };
 
-/// The most bytes of diff a model is shown for one file.
+/// The most bytes of diff shown to a model for one file.
 pub(crate) const MAX_DIFF_BYTES: usize = 24 * 1024;
 
 /// Lines of context around a change.
@@ -19,7 +19,7 @@ const CONTEXT_LINES: usize = 3;
 /// A change as a diff, and its size in lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Unified {
-    /// The whole unified diff; empty where nothing changes.
+    /// The whole unified diff; empty if nothing changes.
     pub(crate) text: String,
     /// Lines added.
     pub(crate) added: u64,
@@ -27,17 +27,17 @@ pub(crate) struct Unified {
     pub(crate) removed: u64,
 }
 
-/// What a diff compares: a name (`None` for a file that is not there) and its text.
+/// One side of a diff.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DiffSide<'a> {
-    /// The path, or `None` where there is no file.
+    /// The path, or `None` if there is no file.
     pub(crate) path: Option<&'a str>,
     /// The text.
     pub(crate) text: &'a str,
 }
 
-/// Renders the change from one text to another. A line ends at a newline and nowhere else, so that
-/// whoever applies the diff sees the same lines.
+/// Renders the change from one text to another. Only a newline ends a line, so that the program
+/// that applies the diff sees the same lines.
 pub(crate) fn unified(old: DiffSide<'_>, new: DiffSide<'_>) -> Unified {
     let before: Vec<&str> = old.text.split_inclusive('\n').collect();
     let after: Vec<&str> = new.text.split_inclusive('\n').collect();
@@ -57,7 +57,7 @@ pub(crate) fn unified(old: DiffSide<'_>, new: DiffSide<'_>) -> Unified {
     diff
 }
 
-/// What a model is shown of a diff.
+/// Cuts a diff to what a model is shown.
 pub(crate) fn capped(whole: &str) -> String {
     let mut text = start_of(whole, MAX_DIFF_BYTES).to_owned();
     let left_out = whole.len() - text.len();

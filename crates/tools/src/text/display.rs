@@ -19,7 +19,7 @@ pub(crate) fn one_line(name: &str) -> Cow<'_, str> {
     )
 }
 
-/// The longest start of `text` of at most `limit` bytes that ends between characters.
+/// The longest prefix of `text` of at most `limit` bytes that ends between characters.
 pub(crate) fn start_of(text: &str, limit: usize) -> &str {
     let end = (0..=limit.min(text.len()))
         .rev()

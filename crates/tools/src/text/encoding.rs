@@ -1,9 +1,9 @@
-//! Reads bytes as text and puts changes back.
+//! Decodes bytes as text and writes changes back.
 //!
 //! INVARIANT: [`DecodedText::splice`] changes only the bytes of the ranges it is given. Encodings
 //! that cannot promise that for a file (stateful ones, or bytes that do not survive a round trip)
-//! are refused, never approximated. Byte-order mark, line ends and the final newline stay because
-//! they are never part of a range that nobody named.
+//! are refused, never approximated. Byte-order mark, line endings and the final newline survive
+//! because they are never part of a range that nobody named.
 
 use std::{borrow::Cow, ops::Range, sync::Arc};
 
@@ -13,26 +13,26 @@ use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 const UTF_8_MARK: &[u8] = b"\xef\xbb\xbf";
 const UTF_16_MARK_BYTES: usize = 2;
 
-/// How many bytes decide whether something is text.
+/// How many bytes decide whether a file is text.
 pub(crate) const SNIFF_BYTES: usize = 8 * 1024;
 
-/// Text with the knowledge of how its bytes spelled it.
+/// Text that remembers how its bytes encoded it.
 pub(crate) struct DecodedText<'b> {
     bytes: &'b [u8],
     text: Cow<'b, str>,
     spelling: Spelling,
 }
 
-/// A change to a text: a range of it and what stands there instead.
+/// A change to a text: a range of it and the text that replaces it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Replacement {
     /// Byte range of the decoded text.
     pub(crate) range: Range<usize>,
-    /// What stands there instead; shared, because one text may stand in a million places.
+    /// The new text; shared, because the same text may go into a million places.
     pub(crate) text: Arc<str>,
 }
 
-/// A change cannot be put back into the file's encoding.
+/// A change cannot be represented in the file's encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotSpellable {
     /// The file's encoding.
@@ -52,7 +52,7 @@ enum Spelling {
     },
 }
 
-/// Where a run of bytes that is not UTF-8 stands, in the text and in the bytes.
+/// The position of a run of invalid UTF-8, in the text and in the bytes.
 #[derive(Debug)]
 struct StrayBytes {
     text_end: usize,
@@ -66,7 +66,7 @@ pub(crate) fn is_binary(start: &[u8]) -> bool {
     utf16(start).is_none() && memchr::memchr(0, start.get(..SNIFF_BYTES).unwrap_or(start)).is_some()
 }
 
-/// The UTF-16 encoding these first bytes announce by a mark.
+/// The UTF-16 encoding that a byte-order mark at the start announces.
 pub(crate) fn utf16(start: &[u8]) -> Option<&'static Encoding> {
     match Encoding::for_bom(start) {
         Some((encoding, _)) if encoding == UTF_16LE || encoding == UTF_16BE => Some(encoding),
@@ -75,7 +75,7 @@ pub(crate) fn utf16(start: &[u8]) -> Option<&'static Encoding> {
 }
 
 impl<'b> DecodedText<'b> {
-    /// Reads bytes as text: by mark, else as UTF-8, else by the most likely encoding.
+    /// Decodes bytes: by byte-order mark, else as UTF-8, else by the most likely encoding.
     pub(crate) fn decode(bytes: &'b [u8]) -> Self {
         if let Some(encoding) = utf16(bytes) {
             let body = bytes.get(UTF_16_MARK_BYTES..).unwrap_or_default();
@@ -124,7 +124,7 @@ impl<'b> DecodedText<'b> {
         &self.text
     }
 
-    /// The bytes it was read from.
+    /// The bytes it was decoded from.
     pub(crate) fn bytes(&self) -> &'b [u8] {
         self.bytes
     }
@@ -137,7 +137,7 @@ impl<'b> DecodedText<'b> {
         }
     }
 
-    /// How the bytes spell the text, for people.
+    /// How the text is encoded, for people.
     pub(crate) fn spelled(&self) -> &'static str {
         match &self.spelling {
             Spelling::Utf8 { mark: 0 } => "UTF-8",
@@ -147,12 +147,13 @@ impl<'b> DecodedText<'b> {
         }
     }
 
-    /// The text itself, borrowed where the bytes spelled it directly.
+    /// The text itself, borrowed if the bytes are UTF-8.
     pub(crate) fn into_text(self) -> Cow<'b, str> {
         self.text
     }
 
-    /// The file's bytes with the replacements made. They must be sorted and must not overlap.
+    /// The file's bytes with the replacements made. Replacements must be sorted and must not
+    /// overlap.
     pub(crate) fn splice(&self, replacements: &[Replacement]) -> Result<Vec<u8>, NotSpellable> {
         match &self.spelling {
             Spelling::Utf8 { mark } => Ok(self.splice_bytes(replacements, |at| at + mark)),
@@ -182,8 +183,8 @@ impl<'b> DecodedText<'b> {
         out
     }
 
-    /// Encodes piece by piece and checks that the pieces of the original, encoded the same way,
-    /// give back the original bytes. Only then do untouched pieces keep theirs.
+    /// Encodes piece by piece and checks that the original's pieces, encoded the same way, give
+    /// back the original bytes. Only then do untouched pieces keep their bytes.
     fn splice_encoded(
         &self,
         replacements: &[Replacement],
@@ -219,7 +220,7 @@ impl<'b> DecodedText<'b> {
     }
 }
 
-/// The line end a text uses: the one of its first line.
+/// The line ending a text uses: that of its first line.
 pub(crate) fn line_end(text: &str) -> &'static str {
     match text.split_once('\n') {
         Some((first, _)) if first.ends_with('\r') => "\r\n",
@@ -227,7 +228,7 @@ pub(crate) fn line_end(text: &str) -> &'static str {
     }
 }
 
-/// `text` with every bare newline spelled as `line_end`.
+/// `text` with every bare newline written as `line_end`.
 pub(crate) fn with_line_end<'t>(text: &'t str, line_end: &str) -> Cow<'t, str> {
     if line_end == "\n" || !text.contains('\n') {
         return Cow::Borrowed(text);
@@ -280,13 +281,13 @@ fn decode_lossy(body: &[u8], mark: usize) -> LossyText {
     }
 }
 
-/// The byte a position of the text came from, counted from the last stray run before it.
+/// The byte a text position came from, counted from the last stray run before it.
 fn byte_position(strays: &[StrayBytes], bytes: &[u8], at: usize) -> usize {
     let before = strays.partition_point(|stray| stray.text_end <= at);
     match before.checked_sub(1).and_then(|index| strays.get(index)) {
         Some(stray) => stray.byte_end + (at - stray.text_end),
         None => match strays.first() {
-            // Before the first stray run, text and bytes differ by the mark alone.
+            // Before the first stray run, text and bytes differ only by the byte-order mark.
             Some(first) => (first.byte_start + at).saturating_sub(first.text_start),
             None => at.min(bytes.len()),
         },

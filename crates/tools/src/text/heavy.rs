@@ -1,20 +1,20 @@
-//! Where text work runs that takes time with the size of its input, and how it is stopped.
+//! Where expensive text work runs, and how it is stopped.
 //!
-//! An async thread that computes hears neither a deadline nor a cancel. So work over more than
-//! [`INLINE_BYTES`] runs on the blocking pool, looks at its [`Stop`] regularly, and the call ends
-//! at once when it is stopped; the thread follows at its next look. Must not be used for work that
-//! changes anything: it may go on for a moment after the call has ended.
+//! An async thread that is busy computing notices neither a deadline nor a cancel. So work over
+//! more than [`INLINE_BYTES`] runs on the blocking pool and checks its [`Stop`] regularly. When the
+//! call is stopped it ends at once; the thread follows at its next check. Must not be used for work
+//! that changes anything: it may continue for a moment after the call has ended.
 
 use haft_contract::{ErrorKind, ToolError};
 use tokio_util::sync::CancellationToken;
 
-/// Work over fewer bytes is done sooner than a thread is found for it.
+/// Work over fewer bytes finishes sooner than handing it to a thread would take.
 pub(crate) const INLINE_BYTES: usize = 32 * 1024;
 
-/// Steps of a loop between two looks at the token, which takes a lock.
+/// Loop steps between two checks of the token, which takes a lock.
 const STEPS_PER_LOOK: usize = 1024;
 
-/// Says whether work should end.
+/// Tells work when it should end.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop(CancellationToken);
 
@@ -23,7 +23,7 @@ pub(crate) struct Stop(CancellationToken);
 pub(crate) struct WorkStopped;
 
 impl Stop {
-    /// Work that is stopped with this token.
+    /// A stop that fires with this token.
     pub(crate) fn with(cancel: &CancellationToken) -> Self {
         Self(cancel.clone())
     }
@@ -37,7 +37,7 @@ impl Stop {
         }
     }
 
-    /// As [`Self::check`], but looks only at every so many steps of a loop.
+    /// Like [`Self::check`], but checks only once every [`STEPS_PER_LOOK`] steps of a loop.
     pub(crate) fn check_at(&self, step: usize) -> Result<(), WorkStopped> {
         if step.is_multiple_of(STEPS_PER_LOOK) {
             self.check()
@@ -56,8 +56,8 @@ impl From<WorkStopped> for ToolError {
     }
 }
 
-/// Does work whose cost grows with `size` bytes: at once where that is little, else on the
-/// blocking pool.
+/// Runs work whose cost grows with `size` bytes: inline if that is little, else on the blocking
+/// pool.
 pub(crate) async fn by_size<T, W>(
     size: usize,
     cancel: &CancellationToken,
@@ -73,13 +73,13 @@ where
     off_thread(cancel, work).await
 }
 
-/// Does work on the blocking pool, and waits for it no longer than the call lasts.
+/// Runs work on the blocking pool and waits for it no longer than the call lasts.
 pub(crate) async fn off_thread<T, W>(cancel: &CancellationToken, work: W) -> Result<T, ToolError>
 where
     T: Send + 'static,
     W: FnOnce(&Stop) -> Result<T, ToolError> + Send + 'static,
 {
-    // Stopped with the call's token, and also when nobody waits any more.
+    // Stopped by the call's token, and also when nobody waits any more.
     let token = cancel.child_token();
     let _stop_when_dropped = token.clone().drop_guard();
     let stop = Stop::with(&token);
@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// The call ends at once, the thread at its next look.
+    /// The call ends at once, the thread at its next check.
     #[tokio::test]
     async fn rx_cpu_work_off_the_thread_ends_with_its_call() {
         let cancel = CancellationToken::new();

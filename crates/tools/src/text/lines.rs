@@ -1,8 +1,8 @@
-//! Which lines of two texts belong together.
+//! Matches up the lines of two texts.
 //!
 //! The answer depends on the texts alone, never on how busy the machine is: a diff is part of what
 //! an approval binds. So work is bounded by counting it, not by a clock. Where a good answer would
-//! cost too much, a coarser one is given; every answer is a true one.
+//! cost too much, a coarser one is given; every answer is correct.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -11,13 +11,14 @@ use std::{
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-/// Stretches of more lines than this, both sides together, are first cut at lines that occur once.
+/// Stretches with more lines than this, both sides together, are first cut at lines that occur
+/// once.
 const MAX_STRETCH_LINES: usize = 4_000;
 
-/// The most steps of comparing for one diff.
+/// The most comparison steps for one diff.
 const MAX_STEPS: u64 = 400_000_000;
 
-/// How often a stretch is cut before it is taken as replaced whole.
+/// How often a stretch is cut before it counts as replaced entirely.
 const MAX_CUTS: usize = 16;
 
 /// How to get from the old lines to the new ones, in order.
@@ -35,7 +36,7 @@ pub(crate) fn compare(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
     comparison.into_ops()
 }
 
-/// Lines as numbers, equal where the lines are.
+/// Numbers lines so that equal lines get equal numbers.
 fn numbered<'t>(numbers: &mut HashMap<&'t str, usize>, lines: &[&'t str]) -> Vec<usize> {
     lines
         .iter()
@@ -49,7 +50,7 @@ fn numbered<'t>(numbers: &mut HashMap<&'t str, usize>, lines: &[&'t str]) -> Vec
 struct Comparison<'n> {
     old: &'n [usize],
     new: &'n [usize],
-    /// What stays, in order: where in the old, where in the new, how many lines.
+    /// The lines that stay, in order: old position, new position, number of lines.
     same: Vec<(usize, usize, usize)>,
     steps_left: u64,
 }
@@ -181,7 +182,7 @@ fn anchors(old: &[usize], new: &[usize]) -> Vec<(usize, usize)> {
     longest_rise(&pairs)
 }
 
-/// Where each line stands that stands in one place only.
+/// The position of each line; `None` if it occurs more than once.
 fn once(lines: &[usize]) -> HashMap<usize, Option<usize>> {
     let mut places = HashMap::with_capacity(lines.len());
     for (at, line) in lines.iter().enumerate() {
@@ -197,9 +198,9 @@ fn once(lines: &[usize]) -> HashMap<usize, Option<usize>> {
     places
 }
 
-/// The longest run of pairs, sorted by their first, whose seconds rise.
+/// The longest subsequence of pairs, sorted by their first, whose seconds increase.
 fn longest_rise(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
-    // For each length the run that ends lowest, by index; and what came before each pair.
+    // For each length, the index of the run that ends lowest; and the predecessor of each pair.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
     let second = |index: usize| pairs.get(index).map(|pair| pair.1);
@@ -264,7 +265,7 @@ mod tests {
         let old: Vec<&str> = old.iter().map(String::as_str).collect();
         let new: Vec<&str> = new.iter().map(String::as_str).collect();
         assert_eq!(check(&old, &new), 400_000);
-        // Nor one that is turned round, which keeps one line at most.
+        // Nor does a reversed text, which keeps one line at most.
         let turned: Vec<&str> = old.iter().rev().copied().collect();
         check(&old, &turned);
     }

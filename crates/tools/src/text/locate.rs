@@ -1,4 +1,4 @@
-//! Finds the place an edit means: exactly first, then tolerantly.
+//! Finds the place an edit refers to: exactly first, then tolerantly.
 //!
 //! Must not guess: an edit that fits nowhere, or in several places, is an error that says where.
 
@@ -15,27 +15,27 @@ use super::{
 /// How many places an error names.
 const MAX_LINES_NAMED: usize = 10;
 
-/// The most places one change may have. Each costs memory before it is known to fit.
+/// The most places one change may have. Each takes memory before it is known to fit.
 pub(crate) const MAX_PLACES: usize = 1_000_000;
 
-/// The most places that are aligned word by word.
+/// The most places aligned word by word.
 const MAX_TOLERANT_PLACES: usize = 10_000;
 
-/// The most bytes of new text written word by word over all places of one change.
+/// The most bytes of new text written word by word across all places of one change.
 const MAX_TOLERANT_REWRITTEN: usize = 64 * 1024 * 1024;
 
-/// One change that was asked for.
+/// One requested change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WantedChange<'a> {
     /// The text to find.
     pub(crate) old: &'a str,
-    /// What stands there instead.
+    /// The text that replaces it.
     pub(crate) new: &'a str,
-    /// Which of several places is meant.
+    /// Which of several places to change.
     pub(crate) place: WhichOccurrence,
 }
 
-/// Which of several places is meant.
+/// Which of several places to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WhichOccurrence {
     /// There must be exactly one.
@@ -51,11 +51,11 @@ pub(crate) enum WhichOccurrence {
 pub(crate) enum NotLocated {
     /// The text is nowhere in the file.
     Absent,
-    /// It is in more than one place; the lines of the first few.
+    /// It is in more than one place; holds the lines of the first few.
     Ambiguous(Vec<u64>),
     /// It is in more places than can be changed at once.
     TooMany,
-    /// It is in the file, but not on the named line; where it is.
+    /// It is in the file, but not on the named line; holds the lines where it is.
     Elsewhere(Vec<u64>),
     /// The call has ended.
     Stopped,
@@ -67,7 +67,7 @@ impl From<WorkStopped> for NotLocated {
     }
 }
 
-/// A text that edits are located in. Folds it at most once, and only when needed.
+/// A text that edits are located in. The text is folded at most once, and only when needed.
 pub(crate) struct Locator<'t> {
     text: &'t str,
     ending: &'static str,
@@ -82,7 +82,6 @@ enum FoldState {
 }
 
 impl<'t> Locator<'t> {
-    /// A locator for one text.
     pub(crate) fn new(text: &'t str) -> Self {
         Self {
             text,
@@ -91,7 +90,7 @@ impl<'t> Locator<'t> {
         }
     }
 
-    /// The replacements one change amounts to, sorted and without overlaps.
+    /// The replacements for one change, sorted and without overlaps.
     pub(crate) fn locate(
         &mut self,
         wanted: WantedChange<'_>,
@@ -123,7 +122,7 @@ impl<'t> Locator<'t> {
                 .map(|start| start..start + old.len())
                 .take(MAX_PLACES + 1)
                 .collect(),
-            // Overlapping places are places too: `aa` is in `aaa` twice.
+            // Overlapping places count too: `aa` is in `aaa` twice.
             WhichOccurrence::Only => {
                 let mut found = Vec::new();
                 let mut from = 0;
@@ -205,7 +204,7 @@ impl<'t> Locator<'t> {
                 };
                 let mut on_line: Vec<M> = found.into_iter().filter(covers).collect();
                 if on_line.len() > 1 {
-                    // Several cover the line; the one that starts there is meant.
+                    // Several cover the line; take the one that starts there.
                     on_line.retain(|m| on.contains(&range(m).start));
                 }
                 match on_line.len() {
@@ -217,8 +216,8 @@ impl<'t> Locator<'t> {
         }
     }
 
-    /// The new text with the line ends it will have. Whoever spells out `\r\n` means it; otherwise
-    /// new lines follow the file.
+    /// The new text with its final line endings. An explicit `\r\n` is kept; otherwise new lines
+    /// follow the file.
     fn spelled<'n>(&self, old: &str, new: &'n str) -> Cow<'n, str> {
         if old.contains("\r\n") {
             Cow::Borrowed(new)
@@ -227,7 +226,7 @@ impl<'t> Locator<'t> {
         }
     }
 
-    /// The bytes of a line (from 1), its line end included.
+    /// The bytes of a line (from 1), including its line ending.
     fn bytes_of_line(&self, line: u64) -> Option<Range<usize>> {
         let mut ends = memchr_iter(b'\n', self.text.as_bytes()).map(|at| at + 1);
         let start = match line.checked_sub(2) {
@@ -238,13 +237,13 @@ impl<'t> Locator<'t> {
     }
 }
 
-/// The line (from 1) a byte of the text is on.
+/// The line (from 1) that contains a byte of the text.
 pub(crate) fn line_at(text: &str, offset: usize) -> u64 {
     let before = text.as_bytes().get(..offset).unwrap_or_default();
     memchr_iter(b'\n', before).count() as u64 + 1
 }
 
-/// The wanted text as given, then with the line ends of the file.
+/// The wanted text as given, then with the file's line endings.
 fn spellings<'w>(text: &str, old: &'w str, new: &'w str) -> Vec<(Cow<'w, str>, Cow<'w, str>)> {
     let mut spellings = vec![(Cow::Borrowed(old), Cow::Borrowed(new))];
     if old.contains("\r\n") {

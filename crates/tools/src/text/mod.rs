@@ -1,9 +1,9 @@
 //! Text logic shared by the file tools. Pure: nothing here opens a file.
 //!
-//! [`encoding`] reads bytes as text and puts changes back without touching the rest, [`locate`]
-//! finds the place an edit means, [`patch`] reads and places patches, [`lines`] compares two texts
-//! and [`diff`] shows the result, [`paging`] cuts a long text into pages, [`display`] makes hostile
-//! names safe to show, [`heavy`] runs what takes long where it can be stopped.
+//! [`encoding`] decodes bytes as text and writes changes back without touching the rest, [`locate`]
+//! finds the place an edit refers to, [`patch`] reads and places patches, [`lines`] compares two
+//! texts and [`diff`] shows the result, [`paging`] cuts a long text into pages, [`display`] makes
+//! hostile names safe to show, [`heavy`] runs long work where it can be stopped.
 
 pub(crate) mod diff;
 pub(crate) mod display;

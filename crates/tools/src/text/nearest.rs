@@ -1,5 +1,5 @@
-//! Shows the lines of a file that come closest to what an edit looked for, so that a model can see
-//! its mistake without reading the file again.
+//! Shows the lines of a file closest to what an edit looked for, so that a model can see its
+//! mistake without reading the file again.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -16,12 +16,12 @@ const MAX_LINES_SEARCHED: usize = 50_000;
 const MAX_LINE_COMPARED: usize = 256;
 /// The most lines of the wanted text that are shown.
 const MAX_LINES_SHOWN: usize = 40;
-/// Below this share of common letter pairs, nothing is close enough to help.
+/// Below this share of common letter pairs, nothing is similar enough to help.
 const LEAST_LIKENESS: f32 = 0.35;
 
 const DIFF_TIME: Duration = Duration::from_millis(100);
 
-/// A diff from the nearest lines of the text to the wanted ones, with the line it starts at.
+/// A diff from the nearest lines of the text to the wanted ones, and the line it starts at.
 pub(crate) fn nearest_lines(
     text: &str,
     wanted: &str,

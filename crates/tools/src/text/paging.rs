@@ -1,7 +1,7 @@
 //! Cuts a long text into pages of whole lines, reading no more than it must.
 //!
-//! A page starts at a line, holds at most so many lines and bytes, and names where the next one
-//! starts. A line longer than a page is continued by column, so nothing is out of reach. Seeking
+//! A page starts at a line, has a limited number of lines and bytes, and says where the next one
+//! starts. A line longer than a page is continued by column, so every byte can be reached. Seeking
 //! reuses one buffer however deep it goes.
 
 use std::future::Future;
@@ -10,28 +10,28 @@ use haft_contract::{ErrorKind, ToolError};
 use memchr::{memchr, memchr_iter, memrchr};
 use tokio_util::sync::CancellationToken;
 
-/// The most lines of a page.
+/// The most lines in a page.
 pub(crate) const PAGE_LINES: u64 = 2_000;
 
-/// The most bytes of a page.
+/// The most bytes in a page.
 pub(crate) const PAGE_BYTES: usize = 48_000;
 
 /// How much is read at once while seeking.
 pub(crate) const SEEK_BYTES: usize = 1024 * 1024;
 
-/// The `offset` of a tool's input that names none.
+/// The default `offset` of a tool's input.
 pub(crate) fn first_line() -> u64 {
     1
 }
 
-/// The `limit` of a tool's input that names none.
+/// The default `limit` of a tool's input.
 pub(crate) fn page_lines() -> u64 {
     PAGE_LINES
 }
 
 /// Bytes that can be read from any position.
 pub(crate) trait ByteSource: Sync {
-    /// Reads up to `len` bytes at an offset into the buffer handed in; fewer mean the end.
+    /// Reads up to `len` bytes at an offset into the given buffer; fewer mean the end.
     fn read_at(
         &self,
         offset: u64,
@@ -66,10 +66,9 @@ pub(crate) struct PageRequest {
     pub(crate) lines: u64,
 }
 
-/// A page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TextPage {
-    /// The bytes, ending with a line end unless the text or a very long line ends it.
+    /// The bytes. They end with a line ending unless the text ends or a very long line is cut.
     pub(crate) bytes: Vec<u8>,
     /// Lines that start or continue in it.
     pub(crate) lines: u64,
@@ -77,7 +76,6 @@ pub(crate) struct TextPage {
     pub(crate) next: Option<NextPage>,
 }
 
-/// Where the next page starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NextPage {
     /// The line.
@@ -86,24 +84,24 @@ pub(crate) struct NextPage {
     pub(crate) column: u64,
 }
 
-/// A page, or how many lines there are when it would start past the last.
+/// A page, or why there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Paged {
     /// The page.
     Page(TextPage),
-    /// The text ends before; it has this many lines.
+    /// The text ends before the requested line.
     PastEnd {
-        /// Lines in all.
+        /// Lines in total.
         lines: u64,
     },
-    /// The line ends before the column; it has this many bytes.
+    /// The line ends before the requested column.
     PastLine {
-        /// Bytes of the line, without its line end.
+        /// Bytes in the line, without its line ending.
         bytes: u64,
     },
 }
 
-/// The error for a column behind the end of its line.
+/// The error for a column past the end of its line.
 pub(crate) fn past_line(line: u64, bytes: u64, column: u64) -> ToolError {
     ToolError::invalid_input(format!(
         "line {line} has {bytes} bytes and ends before column {column}"
@@ -112,14 +110,13 @@ pub(crate) fn past_line(line: u64, bytes: u64, column: u64) -> ToolError {
     .hint("use the `column` the previous page named, or leave it out")
 }
 
-/// Where a line starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineStart {
     At(u64),
     PastEnd { lines: u64 },
 }
 
-/// Reads one page. `start` holds the first bytes of the source, which the caller has read already.
+/// Reads one page. `start` holds the source's first bytes, which the caller has already read.
 pub(crate) async fn read_page<S: ByteSource + ?Sized>(
     source: &S,
     request: PageRequest,
@@ -159,16 +156,15 @@ pub(crate) async fn read_page<S: ByteSource + ?Sized>(
     Ok(Paged::Page(cut(bytes, is_all, request)))
 }
 
-/// The first bytes of a source.
+/// The first bytes of a source, with whether they are all of it.
 #[derive(Debug, Default)]
 pub(crate) struct Start {
-    /// The bytes.
     pub(crate) bytes: Vec<u8>,
-    /// Whether there are no more.
+    /// Whether the source ends here.
     pub(crate) is_all: bool,
 }
 
-/// Finds where a line starts by counting line ends, chunk by chunk, into one buffer.
+/// Finds where a line starts by counting line endings, chunk by chunk, in one buffer.
 async fn seek<S: ByteSource + ?Sized>(
     source: &S,
     line: u64,
@@ -210,7 +206,7 @@ async fn seek<S: ByteSource + ?Sized>(
     }
 }
 
-/// The length of the line that starts at `start` if it ends before the column.
+/// The length of the line at `start`, if it ends before the column.
 async fn line_shorter_than<S: ByteSource + ?Sized>(
     source: &S,
     start: u64,
@@ -241,7 +237,7 @@ async fn line_shorter_than<S: ByteSource + ?Sized>(
     Ok(None)
 }
 
-/// Cuts a page off the front of `bytes`; `is_all` says that nothing follows them.
+/// Cuts a page off the front of `bytes`; `is_all` says that nothing follows.
 fn cut(mut bytes: Vec<u8>, is_all: bool, request: PageRequest) -> TextPage {
     let room = bytes.get(..PAGE_BYTES).unwrap_or(&bytes);
     let last_line = usize::try_from(request.lines.max(1) - 1).unwrap_or(usize::MAX);
@@ -317,7 +313,7 @@ mod tests {
         };
         let cancel = CancellationToken::new();
         let mut reading = std::pin::pin!(read_page(bytes, request, start, &cancel));
-        // A source in memory is always ready.
+        // An in-memory source is always ready.
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         match reading.as_mut().poll(&mut context) {
             std::task::Poll::Ready(paged) => paged.unwrap(),
@@ -365,7 +361,7 @@ mod tests {
         assert!(matches!(page(b"ab\n", 1, 2, 1), Paged::Page(_)));
     }
 
-    /// RX-04: one line longer than any page is bounded, and the rest of it can be read.
+    /// RX-04: a line longer than any page is cut, and the rest of it can be read.
     #[test]
     fn rx_04_a_line_longer_than_a_page_is_continued_by_column() {
         let mut long = "é".repeat(40_000).into_bytes();

@@ -1,8 +1,8 @@
-//! Finds text that differs from what was asked for only in blanks, quotes or dashes.
+//! Finds text that differs from the wanted text only in blanks, quotes or dashes.
 //!
 //! Models retype what they read: tabs become spaces, curly quotes become straight, trailing blanks
-//! vanish. This module *locates* such a place. It never spreads the model's spelling: what old and
-//! new text have in common keeps the bytes the file has.
+//! vanish. This module *locates* such a place. It never spreads the model's spelling: what the old
+//! and new text have in common keeps the file's bytes.
 
 use std::{collections::BTreeMap, ops::Range, time::Duration};
 
@@ -11,7 +11,7 @@ use similar::{Algorithm, DiffOp};
 
 use super::encoding::with_line_end;
 
-/// Larger texts are searched exactly only: folding needs eight bytes a byte.
+/// Larger texts are searched only exactly: folding takes eight bytes per byte.
 pub(crate) const MAX_TOLERANT_BYTES: usize = 4 * 1024 * 1024;
 
 /// Longer edits are replaced as a whole instead of token by token.
@@ -34,12 +34,12 @@ pub(crate) struct TolerantMatch {
     folded_start: usize,
 }
 
-/// How the tokens of an old and a new text belong together. Found once, used at every place.
+/// Which tokens of an old and a new text correspond. Computed once, used at every place.
 pub(crate) struct Alignment<'a> {
     new: &'a str,
-    /// The line end new lines get.
+    /// The line ending for new lines.
     ending: &'a str,
-    /// Absent where the texts are too long.
+    /// `None` if the texts are too long.
     tokens: Option<Tokens<'a>>,
 }
 
@@ -82,7 +82,7 @@ impl FoldedText {
         (text.len() <= MAX_TOLERANT_BYTES).then(|| fold(text))
     }
 
-    /// Every place that reads like `wanted`, at most `limit` of them, without overlaps.
+    /// Every place that reads like `wanted`, at most `limit`, without overlaps.
     pub(crate) fn find(&self, text: &str, wanted: &str, limit: usize) -> Vec<TolerantMatch> {
         let folded_wanted = fold(wanted);
         if folded_wanted.text.trim().is_empty() {
@@ -108,8 +108,8 @@ impl FoldedText {
             .collect()
     }
 
-    /// What stands at a match once it is changed: common parts keep the text's own spelling, the
-    /// rest is spelled as the new text spells it.
+    /// The changed text of a match: common parts keep the text's spelling, the rest uses the new
+    /// text's.
     pub(crate) fn rewrite(
         &self,
         text: &str,
@@ -163,7 +163,7 @@ impl FoldedText {
         Some(out)
     }
 
-    /// Where each token of `old` stands in the text. Together the places cover the match.
+    /// Where each token of `old` is in the text. Together the places cover the match.
     fn places(
         &self,
         found: &TolerantMatch,
@@ -188,7 +188,7 @@ impl FoldedText {
             });
             offset = end;
         }
-        // Blanks take whatever lies between their neighbours.
+        // Blanks take everything between their neighbours.
         let mut places = Vec::with_capacity(solid.len());
         let mut position = found.range.start;
         let mut rest = solid.iter();
@@ -206,7 +206,7 @@ impl FoldedText {
     }
 }
 
-/// Blank, but not a line end.
+/// A blank other than a line ending.
 fn is_blank(c: char) -> bool {
     c.is_whitespace() && c != '\n' && c != '\r'
 }
@@ -222,8 +222,8 @@ fn fold(text: &str) -> FoldedText {
             folded.push(plain_character(c), start, start + c.len_utf8());
             continue;
         }
-        // A run of blanks: its line ends count, its other blanks are one blank inside a line and
-        // nothing at either end of one.
+        // In a run of blanks, line endings count; other blanks fold to one blank inside a line and
+        // to nothing at either end of one.
         let mut end = start + c.len_utf8();
         let mut newlines = Vec::new();
         if c == '\n' {
@@ -295,7 +295,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// How the text indents what the model indents like this.
+/// Maps the model's indents to the text's indents.
 fn indents<'t, 'o>(
     text: &'t str,
     old_tokens: &[&'o str],
@@ -312,7 +312,7 @@ fn indents<'t, 'o>(
     indents
 }
 
-/// Adds a token of the new text, with the text's own indent and line end where known.
+/// Adds a token of the new text, with the text's own indent and line ending where known.
 fn push_new(out: &mut String, token: &str, indents: &BTreeMap<&str, &str>, ending: &str) {
     if token.starts_with(char::is_whitespace)
         && let Some((lines, asked)) = token.rsplit_once('\n')

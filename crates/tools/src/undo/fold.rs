@@ -1,7 +1,7 @@
-//! From what calls did to files, event by event, to one change per file: what it held before the
-//! first of them, and what it held after the last.
+//! Folds what calls did to files, event by event, into one change per file: its content before the
+//! first call and after the last.
 //!
-//! Pure, and shared by `undo` and by whoever shows what calls changed.
+//! Pure; shared by `undo` and by the code that shows what calls changed.
 
 use std::collections::BTreeMap;
 
@@ -9,58 +9,58 @@ use haft_contract::{
     CallEvent, WorkPath, event::RecordedEvent, host::ArtifactId, ops::FileVersion,
 };
 
-/// What calls did to one file.
+/// What several calls did to one file together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoldedChange {
-    /// What it held before the first of them.
+    /// Its state before the first change.
     pub before: FileState,
-    /// What it held after the last of them.
+    /// Its state after the last change.
     pub after: FileState,
-    /// Whether every change began where the one before it had ended.
+    /// Whether every change started where the previous one ended.
     pub chain: Chain,
 }
 
-/// What a file held at one moment.
+/// A file's state at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileState {
     /// There was no file.
     Absent,
-    /// There was one.
+    /// There was a file.
     File {
         /// Its version.
         version: FileVersion,
-        /// Its bytes; absent when they were not kept.
+        /// Its bytes; `None` if they were not kept.
         content: Option<ArtifactId>,
-        /// Its permission bits; absent when they were not noted.
+        /// Its permission bits; `None` if they were not recorded.
         mode: Option<u32>,
     },
-    /// Nobody noted it.
+    /// Not recorded.
     Unknown,
 }
 
-/// Whether the changes of several calls follow upon each other.
+/// Whether the changes of several calls follow each other without a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chain {
-    /// Each began where the one before it had ended.
+    /// Each started where the previous one ended.
     Whole,
-    /// Somebody else changed the file in between.
+    /// Something else changed the file in between.
     Broken,
 }
 
 /// What calls did, file by file, and what is known to be missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoldedChanges {
-    /// The files that were changed.
+    /// The changed files.
     pub files: BTreeMap<WorkPath, FoldedChange>,
-    /// What was not noted, as the record says it.
+    /// What was not recorded, in the record's words.
     pub missed: Vec<String>,
 }
 
 impl FoldedChanges {
-    /// Folds what happened, in the order it happened.
+    /// Folds events in the order they happened.
     pub fn of(happened: &[RecordedEvent]) -> Self {
         let mut folded = Self::default();
-        // A pre-image counts once the change it was kept for has happened.
+        // A pre-image counts once its change has happened.
         let mut announced: BTreeMap<&WorkPath, FileState> = BTreeMap::new();
         for event in happened {
             match &event.event {
@@ -120,7 +120,7 @@ impl FileState {
         }
     }
 
-    /// Whether two states are one: the same version, or the same bytes.
+    /// Whether two states are equal: the same version, or the same bytes.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Absent, Self::Absent) => true,
@@ -138,7 +138,7 @@ impl FileState {
         }
     }
 
-    /// Its bytes, where they were kept.
+    /// Its bytes, if they were kept.
     pub fn content(&self) -> Option<ArtifactId> {
         match self {
             Self::File { content, .. } => *content,
@@ -146,7 +146,7 @@ impl FileState {
         }
     }
 
-    /// Its permission bits, where they were noted.
+    /// Its permission bits, if they were recorded.
     pub fn mode(&self) -> Option<u32> {
         match self {
             Self::File { mode, .. } => *mode,

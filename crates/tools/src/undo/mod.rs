@@ -1,9 +1,9 @@
 //! `undo`: puts files back to what they held before the named calls.
 //!
-//! Not one of the tools models are offered: whoever runs Haft registers it for people
-//! ([`crate::catalog::undo_tool`]). It names calls and paths, never content: what the calls left is given by the
-//! runtime, and only of calls the caller may know. Every write goes through the guarded files, so
-//! an undo is recorded, keeps pre-images of its own, and can be undone.
+//! Not offered to models: the program that runs Haft registers it for people
+//! ([`crate::catalog::undo_tool`]). It names calls and paths, never content: the runtime supplies
+//! what the calls left, and only for calls the caller may see. Every write goes through the guarded
+//! files, so an undo is recorded, keeps its own pre-images, and can be undone.
 
 mod fold;
 mod restore;
@@ -28,14 +28,14 @@ use crate::{
     text::{diff::capped, display::one_line, heavy::by_size},
 };
 
-/// The most files one call puts back.
+/// The most files one call restores.
 pub const MAX_UNDO_PATHS: usize = 1_000;
 
-/// The most calls one call takes back.
+/// The most calls one call undoes.
 pub const MAX_UNDO_CALLS: usize = 20_000;
 
-/// Content larger than this is shown by its size, not line by line: it is bound by the calls that
-/// are named, whose record does not change.
+/// Larger content is shown by its size, not line by line: it is bound by the named calls, whose
+/// record does not change.
 const MAX_SHOWN_BYTES: usize = MAX_PREVIEW_BYTES / 8;
 
 /// The most bytes of conflicts in one result.
@@ -50,7 +50,7 @@ they removed comes back, what they created is removed.
 A file that is not what these calls left is a conflict: it stays as it is and both changes are \
 shown. The undo is itself a recorded call and can be undone.";
 
-/// Takes calls back.
+/// The `undo` tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct UndoTool;
 
@@ -282,7 +282,7 @@ impl Tool for UndoTool {
     }
 }
 
-/// Where restorations are worked out: in the call, or in its preview.
+/// The context restorations are computed in: the call, or its preview.
 struct RestoreView<'a> {
     files: &'a dyn FileOps,
     past: &'a dyn PastChanges,
@@ -303,7 +303,7 @@ impl RestoreView<'_> {
         }
     }
 
-    /// What putting a file back changes, if anything.
+    /// What restoring a file changes, if anything.
     async fn change(
         &self,
         path: &WorkPath,
@@ -355,7 +355,7 @@ impl RestoreView<'_> {
         .await
     }
 
-    /// A conflict from three sides: what the calls did, and what happened since.
+    /// A conflict with both sides: what the calls did, and what happened since.
     async fn conflict(
         &self,
         path: WorkPath,

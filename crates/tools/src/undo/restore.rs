@@ -1,7 +1,7 @@
-//! What it takes to put one file back, worked out from the file as it is, and doing it.
+//! Computes how to put one file back, from the file as it is now, and does it.
 //!
-//! The same working out serves the preview and the run, so that what a person was shown is what
-//! happens. A file that is not what the calls left is never touched.
+//! The preview and the run share the computation, so that what a person was shown is what happens.
+//! A file that is not what the calls left is never touched.
 
 use haft_contract::{
     ErrorKind, ToolError, WorkPath,
@@ -16,34 +16,34 @@ use crate::text::display::one_line;
 /// How much is read at once.
 const CHUNK_BYTES: usize = 1024 * 1024;
 
-/// The largest file that is put back.
+/// The largest file that can be restored.
 const MAX_RESTORED_BYTES: u64 = 256 * 1024 * 1024;
 
-/// What is to be done about one file.
+/// What to do about one file.
 pub(super) enum Restoration {
-    /// Its bytes are written.
+    /// Write its bytes.
     Write {
-        /// What it holds now; absent when there is no file.
+        /// What it holds now; `None` if there is no file.
         now: Option<PresentFile>,
         /// What it held before.
         bytes: Vec<u8>,
         /// The permission bits it gets.
         mode: WriteMode,
     },
-    /// It is removed: the calls created it.
+    /// Remove it: the calls created it.
     Remove {
         /// What it holds now.
         now: PresentFile,
     },
-    /// It is already as it was.
+    /// Nothing: it is already as it was.
     AsBefore,
-    /// It is not what the calls left; it stays as it is.
+    /// Leave it: it is not what the calls left.
     Conflict(Conflict),
     /// It cannot be put back, for this reason.
     Impossible(String),
 }
 
-/// A file as it is.
+/// A file as it is now.
 pub(super) struct PresentFile {
     pub(super) version: FileVersion,
     pub(super) bytes: Vec<u8>,
@@ -52,17 +52,16 @@ pub(super) struct PresentFile {
 
 /// A file that is not what the calls left.
 pub(super) struct Conflict {
-    /// In words.
     pub(super) reason: &'static str,
-    /// What it held before the calls, where that is known.
+    /// What it held before the calls, if known.
     pub(super) before: Option<Vec<u8>>,
-    /// What the calls left, where that is known.
+    /// What the calls left, if known.
     pub(super) after: Option<Vec<u8>>,
     /// What it holds now.
     pub(super) now: Option<Vec<u8>>,
 }
 
-/// Works out what to do about a file.
+/// Decides what to do about a file.
 pub(super) async fn work_out(
     files: &dyn FileOps,
     past: &dyn PastChanges,
@@ -112,8 +111,8 @@ pub(super) async fn work_out(
     })
 }
 
-/// The permission bits of a file that is put back: those it had before the calls. Where it changed
-/// since, somebody may have closed it to others on purpose, so it gets no bit that it does not have.
+/// The permission bits of a restored file: those it had before the calls. If they changed since,
+/// somebody may have restricted the file on purpose, so it gets no bit that it does not have now.
 fn mode(change: &FoldedChange, now: Option<&PresentFile>) -> WriteMode {
     let Some(before) = change.before.mode() else {
         return WriteMode::AsItIs;
@@ -123,14 +122,14 @@ fn mode(change: &FoldedChange, now: Option<&PresentFile>) -> WriteMode {
         FileState::Absent | FileState::Unknown => false,
     };
     match now {
-        // An access control list beside the bits stays as it is too.
+        // An access control list in addition to the bits stays as it is too.
         Some(now) if now.mode == before => WriteMode::AsItIs,
         Some(now) if !as_the_calls_left_it(now) => WriteMode::Exactly(before & now.mode),
         Some(_) | None => WriteMode::Exactly(before),
     }
 }
 
-/// Puts a file back. Fails with a conflict if it changed since it was looked at.
+/// Restores a file. Fails with a conflict if it changed since it was checked.
 pub(super) async fn put_back(
     files: &dyn FileOps,
     path: &WorkPath,
@@ -151,7 +150,7 @@ pub(super) async fn put_back(
     Ok(())
 }
 
-/// Whether a failure is not about the one file, so that the others would fail as well.
+/// Whether a failure affects more than this file, so that the others would fail too.
 fn stops_the_call(kind: ErrorKind) -> bool {
     matches!(
         kind,
@@ -163,10 +162,10 @@ fn stops_the_call(kind: ErrorKind) -> bool {
     )
 }
 
-/// What is at a path now. Fails for what is there and is no file that could be put back.
+/// What is at a path now. Fails if that is not a file that could be restored.
 async fn present(files: &dyn FileOps, path: &WorkPath) -> Result<Option<PresentFile>, OpsError> {
-    // The record names files by where they really are. A path that leads elsewhere by now has become
-    // a symlink, or lies behind one, and what it leads to is not what the calls changed.
+    // The record names files by their real location. A path that now leads elsewhere has become a
+    // symlink, or lies behind one, and its target is not what the calls changed.
     let there = files.resolve(path).await?;
     if there.path != *path {
         let message = format!(
@@ -209,7 +208,7 @@ async fn present(files: &dyn FileOps, path: &WorkPath) -> Result<Option<PresentF
     }))
 }
 
-/// What a file held, or why that is not known.
+/// What a file held, or why that is unknown.
 async fn kept(past: &dyn PastChanges, state: &FileState) -> Result<Option<Vec<u8>>, String> {
     match state {
         FileState::Absent => Ok(None),

@@ -1,4 +1,4 @@
-//! The `*** Begin Patch` form that models are trained on. No crate reads it, so this does.
+//! The `*** Begin Patch` form that models are trained on. No crate reads it, so this module does.
 
 use super::{FilePatch, Hunk, HunkLine, PatchError};
 
@@ -10,7 +10,7 @@ const DELETE: &str = "*** Delete File:";
 const UPDATE: &str = "*** Update File:";
 const MOVE: &str = "*** Move to:";
 
-/// Reads the envelope; lines before and after it do not count.
+/// Reads the envelope; lines before and after it are ignored.
 pub(super) fn parse(lines: &[&str]) -> Result<Vec<FilePatch>, PatchError> {
     let begin = lines
         .iter()
@@ -131,7 +131,7 @@ impl<'l> Reader<'l> {
                 if !hunk.lines.is_empty() {
                     hunks.push(std::mem::take(&mut hunk));
                 }
-                // `@@ -1,2 +1,2 @@` is a unified header that strayed in; it anchors nothing.
+                // `@@ -1,2 +1,2 @@` is a stray unified header; it anchors nothing.
                 let anchor = anchor.strip_prefix(' ').unwrap_or(anchor);
                 if !anchor.trim().is_empty() && !anchor.trim_end().ends_with("@@") {
                     hunk.anchors.push(anchor.to_owned());
@@ -168,7 +168,7 @@ fn drop_trailing_blanks(hunk: &mut Hunk) {
 
 fn hunk_line(line: &str, at: usize) -> Result<HunkLine, PatchError> {
     if line.is_empty() {
-        // Models drop the blank that marks an empty context line.
+        // Models drop the space that marks an empty context line.
         return Ok(HunkLine::Keep(String::new()));
     }
     if let Some(text) = line.strip_prefix(' ') {

@@ -1,4 +1,4 @@
-//! Patches that a model was talked into, or that are cut off: what is taken says one thing, and is
+//! Fuzzes the parsers with hostile and truncated patches: an accepted patch has one meaning, and is
 //! placed where it says and nowhere else.
 
 use haft_testkit::{Fuzz, ParseOutcome};
@@ -20,7 +20,7 @@ const PATCHES: [&str; 10] = [
     "--- a.rs\t2026-01-01\n+++ a.rs\t2026-01-02\n@@ -4 +4,2 @@\n fn two() {\n+    // here\n@@ -6 +7 @@\n-}\n+} // two\n",
 ];
 
-/// What the patches are placed in: plain, with other line ends, without an end, and empty.
+/// The texts patched: plain, with CRLF, without a final newline, and empty.
 const TEXTS: [&str; 4] = [
     "fn one() {\n    old();\n}\nfn two() {\n    old();\n}\n",
     "fn one() {\r\n    old();\r\n}\r\nfn two() {\r\n    old();\r\n}\r\n",
@@ -96,7 +96,7 @@ fn a_patch_envelope_says_one_thing_and_is_placed_where_it_says() {
             }
             if envelope {
                 refused_if_cut(&text);
-                // A line that ends in a carriage return cannot be written apart from its line end.
+                // A line that ends in a carriage return cannot be told apart from its line ending.
                 if !text.contains('\r') {
                     let again =
                         parse(&written(&files)).expect("a patch that was read can be written");
@@ -107,7 +107,7 @@ fn a_patch_envelope_says_one_thing_and_is_placed_where_it_says() {
         });
 }
 
-/// The names of the files are words of the patch, nothing made up.
+/// File names come from the patch; none is made up.
 fn named_in(text: &str, file: &FilePatch) {
     let names = match file {
         FilePatch::Add { path, .. } | FilePatch::Delete { path, .. } => vec![path],
@@ -118,17 +118,17 @@ fn named_in(text: &str, file: &FilePatch) {
     }
 }
 
-/// An envelope without its last line is no smaller patch, it is none.
+/// An envelope without its last line is not a smaller patch; it is refused.
 fn refused_if_cut(text: &str) {
     let begin = text.find("*** Begin Patch").expect("the beginning");
     let end = text[begin..].find("*** End Patch").expect("the end");
-    // What stands before the envelope does not count, and alone may be a patch of the other form.
+    // Text before the envelope is ignored, and may be a patch in the other form on its own.
     for (at, _) in text[begin..begin + end].match_indices('\n') {
         assert!(parse(&text[..=begin + at]).is_err(), "cut at {at}");
     }
 }
 
-/// The files as an envelope.
+/// Writes the files as an envelope.
 fn written(files: &[FilePatch]) -> String {
     let mut lines = vec!["*** Begin Patch".to_owned()];
     for file in files {
@@ -177,8 +177,8 @@ fn without_lines(mut files: Vec<FilePatch>) -> Vec<FilePatch> {
     files
 }
 
-/// What is taken out is what the hunks say is taken out, but for blanks and odd letters; what comes
-/// is what they say comes; in order, and nothing twice.
+/// The removed and added text is what the hunks say, except for blanks and odd letters; in order,
+/// and nothing twice.
 fn check_places(text: &str, hunks: &[Hunk]) {
     let stop = Stop::with(&CancellationToken::new());
     let Ok(replacements) = place(text, hunks, &stop) else {

@@ -1,4 +1,4 @@
-//! Patches: what they say, apart from how they are written.
+//! Patches, independent of their written form.
 //!
 //! [`envelope`] reads the `*** Begin Patch` form, [`unified`] reads unified diffs, [`place`] finds
 //! where hunks belong in a text. Neither parser may panic or guess: a patch it does not understand
@@ -29,7 +29,7 @@ pub(crate) enum FilePatch {
     Delete {
         /// The file.
         path: String,
-        /// Its content as the patch states it; none where it does not.
+        /// Its content as the patch states it; empty if the patch does not.
         hunks: Vec<Hunk>,
     },
     /// Changes a file, moves it, or both.
@@ -43,16 +43,16 @@ pub(crate) enum FilePatch {
     },
 }
 
-/// One connected change.
+/// One contiguous change.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Hunk {
     /// The line of the patch it starts at.
     pub(crate) patch_line: usize,
-    /// Lines to look for first, outermost first.
+    /// Lines to find first, outermost first.
     pub(crate) anchors: Vec<String>,
     /// The line of the file (from 1) the patch says it starts at.
     pub(crate) at_line: Option<usize>,
-    /// Whether it ends the file.
+    /// Whether it reaches the end of the file.
     pub(crate) at_end: bool,
     /// What it says about the final newline.
     pub(crate) final_newline: FinalNewline,
@@ -63,28 +63,28 @@ pub(crate) struct Hunk {
 /// What a hunk says about the newline at the end of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum FinalNewline {
-    /// Nothing: as the file has it.
+    /// Nothing: the file keeps what it has.
     #[default]
     AsBefore,
-    /// There is one afterwards.
+    /// The file ends with one afterwards.
     Present,
-    /// There is none afterwards.
+    /// The file ends without one afterwards.
     Absent,
 }
 
 /// One line of a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HunkLine {
-    /// In the file, and stays.
+    /// In the file, and kept.
     Keep(String),
-    /// In the file, and goes.
+    /// In the file, and removed.
     Remove(String),
-    /// Not in the file, and comes.
+    /// Not in the file, and added.
     Add(String),
 }
 
 impl Hunk {
-    /// The bytes of its lines, line ends included.
+    /// The bytes of its lines, including line endings.
     pub(crate) fn size(&self) -> usize {
         let length = |line: &HunkLine| match line {
             HunkLine::Keep(text) | HunkLine::Remove(text) | HunkLine::Add(text) => text.len() + 1,
@@ -104,7 +104,7 @@ impl Hunk {
     }
 }
 
-/// A patch that cannot be understood.
+/// Why and where a patch cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the patch: {message}")]
 pub(crate) struct PatchError {
@@ -121,7 +121,7 @@ impl PatchError {
     }
 }
 
-/// Reads a patch in either form.
+/// Parses a patch in either form.
 pub(crate) fn parse(text: &str) -> Result<Vec<FilePatch>, PatchError> {
     let lines: Vec<&str> = text.lines().collect();
     let files = if lines

@@ -1,7 +1,7 @@
 //! Finds where hunks belong in a text and turns them into replacements.
 //!
-//! Every hunk is matched against the original text, after the one before it. Context lines keep
-//! the bytes the text has, whatever the patch spelled.
+//! Every hunk is matched against the original text, after the previous hunk. Context lines keep the
+//! text's bytes, whatever the patch wrote.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -14,17 +14,17 @@ use crate::text::{
     tolerant::plain_character,
 };
 
-/// The most lines a patched text may have: what is known about each takes memory.
+/// The most lines a patched text may have: each needs memory.
 const MAX_LINES: usize = 2_000_000;
 
-/// The most lines looked at to place all hunks of one text. A hunk is found in one pass over the
-/// text for each likeness, so this is reached only by very many hunks that fit nowhere near.
+/// The most lines examined to place all hunks of one text. Each likeness finds a hunk in one pass
+/// over the text, so only very many hunks that fit nowhere near reach this.
 const MAX_STEPS: usize = 300_000_000;
 
-/// Searching inside a line counts as one step for so many bytes.
+/// Searching inside a line counts as one step per this many bytes.
 const BYTES_PER_STEP: usize = 32;
 
-/// Why hunks have no place.
+/// Why hunks could not be placed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PlacementFailure {
     /// A hunk fits nowhere.
@@ -48,7 +48,7 @@ impl From<WorkStopped> for PlacementFailure {
     }
 }
 
-/// The replacements a list of hunks amounts to, sorted and without overlaps.
+/// The replacements for a list of hunks, sorted and without overlaps.
 pub(crate) fn place(
     text: &str,
     hunks: &[Hunk],
@@ -86,7 +86,7 @@ pub(crate) fn place(
     Ok(replacements)
 }
 
-/// What placing has cost so far. Every loop over lines pays here.
+/// The cost of placing so far. Every loop over lines is charged here.
 struct PlacementEffort<'s> {
     steps: usize,
     stop: &'s Stop,
@@ -101,7 +101,7 @@ impl PlacementEffort<'_> {
         Ok(self.stop.check_at(self.steps)?)
     }
 
-    /// Pays for a search inside a line.
+    /// Charges for a search inside a line.
     fn search(&mut self, line: &str) -> Result<(), PlacementFailure> {
         self.steps += line.len() / BYTES_PER_STEP;
         self.step()
@@ -111,16 +111,16 @@ impl PlacementEffort<'_> {
 struct Lines<'t> {
     text: &'t str,
     content: Vec<&'t str>,
-    /// Where each line starts, and where the text ends.
+    /// Where each line starts, and the end of the text.
     starts: Vec<usize>,
     ending: &'static str,
-    /// The lines as numbers, for each likeness that was needed so far.
+    /// The lines as numbers, for each likeness needed so far.
     numbered: [Option<Numbered<'t>>; 4],
 }
 
-/// How much two lines may differ and still be the same line: `alike` gives the same text for both.
+/// How much two lines may differ and still count as the same: `alike` maps both to the same text.
 struct LineLikeness {
-    /// Which one it is.
+    /// Its index in `Lines::numbered`.
     index: usize,
     alike: fn(&str) -> Cow<'_, str>,
 }
@@ -145,8 +145,8 @@ const PLAIN: LineLikeness = LineLikeness {
     alike: plain,
 };
 
-/// Lines as numbers: two have the same number if they are alike. So lines are compared as texts
-/// once, and hunks are found by comparing numbers.
+/// Lines as numbers: two lines have the same number if they are alike. Text is compared once, and
+/// hunks are then found by comparing numbers.
 struct Numbered<'t> {
     numbers: HashMap<Cow<'t, str>, u32>,
     lines: Vec<u32>,
@@ -192,8 +192,8 @@ impl<'t> Lines<'t> {
         })
     }
 
-    /// The first line at or after `from` that is the anchor, else is it but for blanks around it,
-    /// else holds it.
+    /// The first line at or after `from` that equals the anchor, else equals it except for
+    /// surrounding blanks, else contains it.
     fn find_anchor(
         &mut self,
         anchor: &str,
@@ -215,8 +215,8 @@ impl<'t> Lines<'t> {
         Ok(None)
     }
 
-    /// Where the old lines stand, at or after `from`: nearest to the line the patch names, or at
-    /// the end where it says so, else the first place.
+    /// Where the old lines are, at or after `from`: nearest to the line the patch names, or at the
+    /// end if it says so, else the first place.
     fn find(
         &mut self,
         old: &[&str],
@@ -245,7 +245,7 @@ impl<'t> Lines<'t> {
         Ok(None)
     }
 
-    /// Where lines stand that are alike in one way.
+    /// Where the lines are under one likeness.
     fn find_like(
         &mut self,
         likeness: &LineLikeness,
@@ -272,7 +272,7 @@ impl<'t> Lines<'t> {
         Ok(start.map(|start| from + start))
     }
 
-    /// Where lines go that stand next to nothing: after the anchor, after the named line, or at
+    /// Where to insert lines that have no context: after the anchor, after the named line, or at
     /// the end.
     fn insertion_point(&self, hunk: &Hunk, anchored: Option<usize>, cursor: usize) -> usize {
         let end = self.content.len();
@@ -338,15 +338,15 @@ impl<'t> Lines<'t> {
     }
 }
 
-/// Where a run of numbers stands: nearest to the expected start, else the first place. One pass,
-/// however much the run repeats itself (Knuth, Morris and Pratt).
+/// Where a run of numbers is: nearest to the expected start, else the first place. Takes one pass,
+/// however repetitive the run is (Knuth-Morris-Pratt).
 fn find_run(
     lines: &[u32],
     wanted: &[u32],
     expected: Option<usize>,
     effort: &mut PlacementEffort<'_>,
 ) -> Result<Option<usize>, PlacementFailure> {
-    // A patch that fits the text says the right place.
+    // A patch that fits the text names the right place.
     if let Some(expected) = expected
         && let Some(there) = lines.get(expected..)
         && there.starts_with(wanted)
@@ -383,7 +383,7 @@ fn find_run(
     Ok(nearest)
 }
 
-/// For each length of a matched start of the run, the longest shorter start that it ends with.
+/// For each length of a matched prefix of the run, the longest shorter prefix that it ends with.
 fn fall_back(
     wanted: &[u32],
     effort: &mut PlacementEffort<'_>,
@@ -409,7 +409,7 @@ fn shorter(fall_back: &[usize], matched: usize) -> usize {
     fall_back.get(index).copied().unwrap_or(0)
 }
 
-/// A line without blanks at its ends, with single blanks inside and plain quotes and dashes.
+/// A line without outer blanks, with single blanks inside and plain quotes and dashes.
 fn plain(line: &str) -> Cow<'_, str> {
     let mut plain = String::with_capacity(line.len());
     for word in line.split_whitespace() {
@@ -504,7 +504,7 @@ mod tests {
         HunkLine::Keep(line.to_owned())
     }
 
-    /// a hunk of many lines that is nearly everywhere in a file of many lines.
+    /// A hunk of many lines that almost fits everywhere in a file of many lines.
     #[test]
     fn rx_cpu_a_hunk_that_repeats_itself_takes_one_pass() {
         let text = "a\n".repeat(200_000) + "b\n";
@@ -519,7 +519,7 @@ mod tests {
         ));
     }
 
-    /// hunks that each need a look at the whole file are cut off.
+    /// Hunks that each need a pass over the whole file are cut off.
     #[test]
     fn rx_cpu_too_much_work_is_refused() {
         let effort = &mut PlacementEffort {
@@ -546,7 +546,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// The place is the one a look at every place gives.
+        /// Agrees with trying every place.
         #[test]
         fn a_run_is_found_where_it_is_nearest(
             lines in proptest::collection::vec(0_u32..2, 0..24),

@@ -1,5 +1,5 @@
 //! Unified diffs, plain or from git, several files at once. Line counts in hunk headers are used
-//! where they settle a doubt and forgiven where they are wrong: models miscount.
+//! where they resolve an ambiguity and ignored where they are wrong: models miscount.
 
 use super::{FilePatch, FinalNewline, Hunk, HunkLine, PatchError};
 
@@ -41,7 +41,7 @@ pub(super) fn parse(lines: &[&str]) -> Result<Vec<FilePatch>, PatchError> {
     Ok(files)
 }
 
-/// What git says before the first hunk. A rename without changes has no hunks at all.
+/// What git writes before the first hunk. A rename without changes has no hunks at all.
 #[derive(Default)]
 struct GitHeader {
     rename_from: Option<String>,
@@ -93,7 +93,7 @@ fn file_patch(
     }
 }
 
-/// The name on a `---` or `+++` line, without the time some tools add after a tab.
+/// The name on a `---` or `+++` line, without the timestamp some tools add after a tab.
 fn file_name(text: &str) -> &str {
     text.split_once('\t').map_or(text, |(name, _)| name).trim()
 }
@@ -180,7 +180,7 @@ fn starts_next_file(lines: &[&str], index: usize) -> bool {
 }
 
 impl Hunk {
-    /// `\ No newline at end of file` speaks about the line before it.
+    /// `\ No newline at end of file` applies to the line before it.
     fn note_missing_newline(&mut self) {
         self.final_newline = match self.lines.last() {
             Some(HunkLine::Remove(_)) => FinalNewline::Present,
