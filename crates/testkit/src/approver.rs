@@ -1,4 +1,4 @@
-//! A person whose answers a test wrote down beforehand.
+//! A person whose answers the test scripts in advance.
 
 use std::{
     collections::VecDeque,
@@ -13,7 +13,7 @@ use haft_contract::{
 /// The name a [`ScriptedApprover`] answers under.
 pub const PERSON: &str = "person";
 
-/// One answer of the script.
+/// One scripted answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScriptedAnswer {
     /// Yes, to the plan that was shown.
@@ -22,19 +22,19 @@ pub enum ScriptedAnswer {
     Refuse(String),
     /// There is nobody to ask.
     Nobody,
-    /// The question lapsed.
+    /// The question expired.
     Expire,
     /// No answer ever comes.
     NeverAnswer,
-    /// Yes, but to another plan.
+    /// Yes, but to a different plan.
     WrongDigest,
-    /// Yes, and from now on.
+    /// Yes, and with a grant for later calls.
     Always(GrantRequest),
-    /// Not here: the question stays open for somebody else.
+    /// Not here: the question stays open for someone else.
     Elsewhere,
 }
 
-/// Answers from a queue and remembers what was asked. When the queue is empty nobody is there.
+/// Answers from a queue and records what was asked. When the queue is empty, nobody is there.
 /// Clones share the queue.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptedApprover(Arc<Mutex<Inner>>);
@@ -47,7 +47,7 @@ struct Inner {
 }
 
 impl ScriptedApprover {
-    /// Gives these answers, one per question; after them nobody is there.
+    /// Gives these answers, one per question. After them, nobody is there.
     pub fn new(answers: impl IntoIterator<Item = ScriptedAnswer>) -> Self {
         let approver = Self::default();
         approver.with(|inner| inner.answers.extend(answers));
@@ -66,7 +66,7 @@ impl ScriptedApprover {
         self.with(|inner| inner.answers.push_back(answer));
     }
 
-    /// What was asked so far, in order.
+    /// The questions asked so far, in order.
     pub fn asked(&self) -> Vec<ApprovalRequest> {
         self.with(|inner| inner.asked.clone())
     }

@@ -1,25 +1,25 @@
-//! The CPU time of this process: for promises that hostile input costs little.
+//! The CPU time of this process, for promises that hostile input costs little.
 //!
-//! Unlike wall time it does not count what neighbours, a quota or a stopped machine took, so a
-//! limit can be as tight as what it guards. It does not see a wait: what would hang needs no limit
-//! but that of the test.
+//! Unlike wall time it excludes time taken by neighbours, a quota or a stopped machine, so a limit
+//! can be as tight as what it guards. It does not include waiting: code that hangs is caught by the
+//! test's own time limit.
 
 use std::time::Duration;
 
-/// How many ticks a second has in `/proc`, on every Linux.
+/// Ticks per second in `/proc`, on every Linux.
 const TICKS: u64 = 100;
 
-/// Counts from its making.
+/// CPU time since it was created.
 #[derive(Debug, Clone, Copy)]
 pub struct CpuTime(Duration);
 
 impl CpuTime {
-    /// Starts to count.
+    /// Starts counting.
     pub fn start() -> Self {
         Self(used())
     }
 
-    /// What all threads of this process used since, in steps of ten milliseconds.
+    /// What all threads of this process have used since then, in steps of ten milliseconds.
     pub fn used(&self) -> Duration {
         used().saturating_sub(self.0)
     }
@@ -31,8 +31,8 @@ impl CpuTime {
 )]
 fn used() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    // The name may hold anything; what follows its bracket is numbers. User and system time are
-    // the fields 14 and 15, of which the first two come before.
+    // The name may hold anything; only numbers follow its closing bracket. User and system time are
+    // fields 14 and 15; the first two fields come before the bracket.
     let (_, fields) = stat.rsplit_once(')').unwrap();
     let fields = fields.split_whitespace().skip(11).take(2);
     let ticks: u64 = fields.map(|field| field.parse::<u64>().unwrap()).sum();
@@ -43,7 +43,7 @@ fn used() -> Duration {
 mod tests {
     use super::*;
 
-    /// Rest costs nothing, work does.
+    /// Computing counts, sleeping does not.
     #[test]
     fn what_is_computed_counts_and_what_is_waited_for_does_not() {
         let enough = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! Collects the events of calls, so that a test can say what happened and in which order.
+//! Collects the events of calls, so that a test can check what happened and in which order.
 
 use std::{
     collections::VecDeque,
@@ -13,7 +13,7 @@ use haft_contract::{
 /// The most events kept; older ones are dropped and counted.
 pub const MAX_EVENTS: usize = 100_000;
 
-/// An event sink that remembers. Clones share what they saw.
+/// An event sink that keeps what it gets. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct EventLog(Arc<Mutex<SeenEvents>>);
 
@@ -42,12 +42,12 @@ impl EventLog {
         })
     }
 
-    /// The words of the events of one call, in order.
+    /// The kinds of one call's events, in order.
     pub fn kinds(&self, call: CallId) -> Vec<&'static str> {
         self.of(call).iter().map(CallEvent::kind).collect()
     }
 
-    /// How many events of a kind were seen over all calls.
+    /// How many events of a kind all calls had together.
     pub fn count(&self, kind: &str) -> usize {
         self.with(|seen| {
             let of_kind = seen

@@ -1,12 +1,12 @@
-//! Fuzzing on a stable compiler: known inputs, mutated, against a property that must hold for any
-//! bytes. For parsers of hostile input; one harness each, in a module called `fuzz`.
+//! Fuzzing on a stable compiler: known inputs are mutated and run against a property that must hold
+//! for any bytes. For parsers of hostile input; one harness each, in a module called `fuzz`.
 //!
 //! A round is a fixed number of inputs made from one seed, so that a test does the same on a slow
-//! machine and a failure can be repeated from the seed it prints. A test runs two rounds from fixed
-//! seeds, so that no change fails for what was wrong before it; `just fuzz` runs rounds from seeds of
-//! the moment for a minute. There is no
-//! measuring of coverage: an input that the parser takes is mutated further, and that is all that
-//! leads deeper. Read next: [`mutate`](self) for how inputs are made, any `fuzz.rs` for a harness.
+//! machine and a failure can be repeated from the printed seed. A test runs two rounds from fixed
+//! seeds, so that no change fails because of an older bug; `just fuzz` runs rounds from fresh seeds
+//! for a minute. Coverage is not measured: inputs that the parser accepts are mutated further, and
+//! nothing else leads deeper. Read next: [`mutate`](self) for how inputs are made, any `fuzz.rs`
+//! for a harness.
 
 mod mutate;
 mod shrink;
@@ -20,32 +20,32 @@ use std::{
 
 use self::mutate::Mutator;
 
-/// How long each harness goes on with seeds of the moment, in seconds; without it, not at all.
+/// How many seconds each harness runs with fresh seeds; unset means not at all.
 const SECONDS: &str = "HAFT_FUZZ_SECONDS";
 
 /// The one seed to run, to repeat a failure.
 const SEED: &str = "HAFT_FUZZ_SEED";
 
-/// The seeds of the rounds that every run makes.
+/// The seeds of the rounds in every run.
 const FIXED_SEEDS: [u64; 2] = [11, 12];
 
-/// The longest input, unless a harness says otherwise.
+/// The longest input, unless the harness sets another.
 const LONGEST: usize = 4 * 1024;
 
-/// How many inputs a round tries, unless a harness says otherwise.
+/// How many inputs a round tries, unless the harness sets another number.
 const INPUTS: usize = 2_000;
 
-/// What a parser made of an input.
+/// What a parser did with an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParseOutcome {
-    /// It was taken: everything the property says about what was parsed was tried.
+    /// It was accepted, and everything the property says about the result was checked.
     Taken,
     /// It was refused.
     Refused,
 }
 
 impl ParseOutcome {
-    /// Whether a result is one of an input that was taken.
+    /// `Taken` for `Ok`, `Refused` for `Err`.
     pub fn of<T, E>(result: &Result<T, E>) -> Self {
         if result.is_ok() {
             Self::Taken
@@ -55,7 +55,7 @@ impl ParseOutcome {
     }
 }
 
-/// One harness: what is mutated, and how much of it.
+/// One harness: what to mutate, and how much.
 pub struct Fuzz {
     seeds: Vec<Vec<u8>>,
     words: Vec<Vec<u8>>,
@@ -64,7 +64,7 @@ pub struct Fuzz {
 }
 
 impl Fuzz {
-    /// A harness over known inputs, most of which the parser should take.
+    /// A harness over known inputs, most of which the parser should accept.
     pub fn seeds(seeds: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Self {
         let seeds: Vec<Vec<u8>> = seeds.into_iter().map(Into::into).collect();
         assert!(!seeds.is_empty(), "there is nothing to mutate");
@@ -76,7 +76,7 @@ impl Fuzz {
         }
     }
 
-    /// Pieces that mean something to the parser, put in anywhere.
+    /// Pieces with a meaning to the parser, inserted anywhere.
     #[must_use]
     pub fn words(mut self, words: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
         let words = words.into_iter().map(|word| word.as_ref().to_vec());
@@ -98,12 +98,12 @@ impl Fuzz {
         self
     }
 
-    /// Runs the harness. The property panics where it does not hold.
+    /// Runs the harness. The property panics if it does not hold.
     ///
     /// # Panics
     ///
-    /// With the seed and a shortened input where the property did not hold; and where next to
-    /// nothing was taken or nothing was refused, because then the property says nothing.
+    /// With the seed and a shortened input if the property does not hold. Also if next to nothing
+    /// was accepted or nothing was refused, because then the property proves nothing.
     pub fn run(&self, mut property: impl FnMut(&[u8]) -> ParseOutcome) {
         if let Some(seed) = number(SEED) {
             self.round(seed, &mut property);
@@ -147,7 +147,7 @@ impl Fuzz {
     }
 }
 
-/// How often what happened.
+/// How many inputs were accepted and refused.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
     taken: usize,
@@ -183,7 +183,7 @@ impl std::fmt::Display for Tally {
     }
 }
 
-/// Tries one input; where the property does not hold, shortens the input and says which it was.
+/// Tries one input. If the property fails, shortens the input and reports it.
 fn attempt(
     input: &[u8],
     property: &mut impl FnMut(&[u8]) -> ParseOutcome,
@@ -204,7 +204,7 @@ fn attempt(
     }
 }
 
-/// What the property says of an input, or why it does not hold.
+/// The property's result for an input, or why it failed.
 fn caught(
     input: &[u8],
     property: &mut impl FnMut(&[u8]) -> ParseOutcome,
@@ -219,7 +219,7 @@ fn message(payload: &(dyn Any + Send)) -> String {
     text.unwrap_or("it panicked").to_owned()
 }
 
-/// A seed that nobody chose.
+/// A fresh seed.
 fn seed_of_the_moment() -> u64 {
     RandomState::new().hash_one(0)
 }
@@ -234,7 +234,7 @@ fn number(variable: &str) -> Option<u64> {
     Some(number.unwrap_or_else(|_| panic!("`{variable}` is a whole number, not `{text}`")))
 }
 
-/// Said before a round, so that also a process that dies in it has named its seed.
+/// Printed before a round, so that a process that dies in it has named its seed.
 #[expect(clippy::print_stderr, reason = "the report of a test")]
 fn report(line: &str) {
     eprintln!("{line}");
@@ -244,7 +244,7 @@ fn report(line: &str) {
 mod tests {
     use super::*;
 
-    /// The message of the failure that a property leads to.
+    /// The failure message of a property.
     fn failure(inputs: usize, property: impl FnMut(&[u8]) -> ParseOutcome) -> String {
         let fuzz = Fuzz::seeds(["abcdefgh", "12345678"])
             .words(["needle"])

@@ -1,5 +1,5 @@
-//! The real runtime, ready for a test: the same pipeline that production uses, on operations,
-//! policy, ledger and approver that the test chooses. Tools are never run any other way.
+//! The real runtime, ready for a test: the production pipeline, on operations, policy, ledger and
+//! approver that the test chooses. Tools are never run any other way.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub struct HarnessBuilder {
     principal: Arc<Principal>,
 }
 
-/// A runtime, and what a test wants to look at around it.
+/// A runtime and its surroundings, for a test to inspect.
 pub struct Harness {
     /// The runtime.
     pub runtime: Runtime,
@@ -38,13 +38,13 @@ pub struct Harness {
     pub ledger: MemoryLedger,
     /// Every event so far.
     pub events: EventLog,
-    /// Who calls.
+    /// The caller.
     pub principal: Arc<Principal>,
 }
 
 impl Harness {
-    /// A harness over an empty workspace in memory. Everything is allowed, child processes run
-    /// unconfined, nobody can be asked.
+    /// A harness over an empty in-memory workspace. Everything is allowed, child processes run
+    /// unconfined, and there is nobody to ask.
     pub fn memory() -> HarnessBuilder {
         let (operations, tree) = memory::operations();
         HarnessBuilder {
@@ -53,7 +53,7 @@ impl Harness {
         }
     }
 
-    /// A harness over other operations.
+    /// A harness over these operations.
     pub fn on(operations: Operations) -> HarnessBuilder {
         let events = EventLog::new();
         let builder = Runtime::builder()
@@ -127,7 +127,7 @@ impl HarnessBuilder {
         self.configure(|builder| builder.approver(approver))
     }
 
-    /// A person who answers from a script.
+    /// Uses a person who answers from a script.
     #[must_use]
     pub fn person(self, person: &ScriptedApprover) -> Self {
         self.approver(person.clone())
@@ -158,21 +158,21 @@ impl HarnessBuilder {
         self.configure(|builder| builder.sandbox(tool, mode))
     }
 
-    /// Calls as somebody else.
+    /// Calls as another principal.
     #[must_use]
     pub fn principal(mut self, principal: Arc<Principal>) -> Self {
         self.principal = principal;
         self
     }
 
-    /// Anything else the runtime's builder can do.
+    /// Changes the runtime's builder directly.
     #[must_use]
     pub fn configure(mut self, change: impl FnOnce(RuntimeBuilder) -> RuntimeBuilder) -> Self {
         self.builder = change(self.builder);
         self
     }
 
-    /// Puts it together.
+    /// Builds the harness.
     pub fn build(self) -> Harness {
         let ledger = self
             .own_ledger

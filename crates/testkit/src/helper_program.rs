@@ -1,12 +1,11 @@
-//! Where the program is that sets up sandboxes: a test executable has no `main` of its own that
-//! could.
+//! Where the program is that sets up sandboxes: a test executable has no `main` that could do it.
 
 use std::{env, path::PathBuf};
 
-/// The program that sets up sandboxes from inside and makes attempts to get out of them.
+/// The program that sets up sandboxes from inside and tries to escape from them.
 ///
-/// It is a program of another package, so cargo does not name it for this one; it lies two
-/// directories above this test, where it is built with the workspace's tests.
+/// It belongs to another package, so cargo does not name it for this one. It lies two directories
+/// above this test, where the workspace's tests build it.
 pub fn helper_program() -> PathBuf {
     let test = env::current_exe().unwrap();
     let found = test

@@ -1,20 +1,20 @@
-//! Promises in wall time, held at the printed number on machines of any speed.
+//! Promises in wall time, checked against the printed number on machines of any speed.
 //!
-//! A machine that stops now and then delays one measurement and not the next; code that waits too
-//! long is late every time. So a measurement is made again while it is late, a few times, and every
-//! figure is printed beside the number it is held to. They are taken with
-//! [`machine_clock`](crate::machine_clock), which does not count while the machine stands still.
-//! Tests that use this are given the machine for themselves by `.config/nextest.toml`.
+//! A machine that pauses now and then delays one measurement and not the next; code that waits too
+//! long is late every time. So a late measurement is repeated, a few times, and every figure is
+//! printed next to its limit. Measurements use [`machine_clock`](crate::machine_clock), which does
+//! not count while the machine is paused. `.config/nextest.toml` gives tests that use this the
+//! machine for themselves.
 
 use std::time::Duration;
 
-/// How often something is measured at most.
+/// The most measurements.
 const ROUNDS: usize = 5;
 
 /// Measures until one round is in time.
 ///
 /// # Panics
-/// When none of them is.
+/// If no round is.
 #[expect(clippy::print_stdout, reason = "the figures of a test are printed")]
 pub async fn in_time(what: &str, limit: Duration, measure: impl AsyncFn() -> Duration) {
     let mut took = Vec::new();

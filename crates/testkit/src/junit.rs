@@ -1,4 +1,4 @@
-//! The JUnit report that nextest writes of a run, as far as our programs read it.
+//! The parts of nextest's JUnit report that our programs read.
 
 /// One test of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -11,7 +11,7 @@ pub struct Case {
     pub seconds: f64,
     /// Whether it passed.
     pub passed: bool,
-    /// What it printed, where the report has it.
+    /// What it printed, if the report has it.
     pub output: String,
 }
 

@@ -1,11 +1,11 @@
-//! What every other crate's tests stand on: operations in memory, a ledger in memory, scripted
+//! What every other crate's tests build on: in-memory operations, an in-memory ledger, scripted
 //! people and policies, sample tools, and the suites that every back end, ledger and tool passes.
 //!
-//! For tests only: nothing here is durable, confined or fast. It knows the contract and nothing
-//! else of Haft, except for `harness`, which drives the real runtime.
+//! For tests only: nothing here is durable, confined or fast. It depends on nothing of Haft but the
+//! contract, except for `harness`, which drives the real runtime.
 //!
-//! Read next: [`suite`] for how an implementation is proven, [`memory`] for the reference back
-//! end, [`sample`] for tools to call.
+//! Read next: [`suite`] for how an implementation is proven, [`memory`] for the reference back end,
+//! [`sample`] for tools to call.
 
 #![allow(
     clippy::panic,

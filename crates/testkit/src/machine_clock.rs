@@ -1,10 +1,10 @@
-//! A clock that stands still while the machine does.
+//! A clock that stops while the machine does.
 //!
-//! A promise in wall time speaks of a machine that runs. One that is stopped by whoever shares it,
-//! or has far too much to do, delays the code and the test alike, and says nothing about either. So
-//! this clock is advanced by a thread that needs the same machine: it sleeps for a tick and adds
-//! what passed, but never more than two ticks. Whoever waits too long in code is seen by it
-//! in full, because waiting leaves the machine free to tick.
+//! A promise in wall time assumes a machine that runs. A machine that is paused by whoever shares
+//! it, or is overloaded, delays the code and the test alike, and says nothing about either. So a
+//! thread that needs the same machine advances this clock: it sleeps for a tick and adds the time
+//! passed, but never more than two ticks. Code that waits too long is measured in full, because
+//! waiting leaves the machine free to tick.
 
 use std::{
     sync::{
@@ -17,7 +17,7 @@ use std::{
 
 const TICK: Duration = Duration::from_millis(10);
 
-/// The most that one tick can add.
+/// The most one tick can add.
 const MOST: Duration = Duration::from_millis(20);
 
 /// The time since the clock was first read.
@@ -49,7 +49,7 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "it waits for the clock")]
     fn waiting_is_seen_and_never_more_than_passed() {
         let (wall, clock) = (Instant::now(), now());
-        // However slow the machine is, a sleep that is long enough lets it tick.
+        // However slow the machine is, a long enough sleep lets it tick.
         while now().saturating_sub(clock) < Duration::from_millis(500) {
             thread::sleep(TICK);
         }

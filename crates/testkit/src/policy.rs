@@ -10,7 +10,7 @@ use haft_contract::{
     },
 };
 
-/// A policy whose answer a test fixes.
+/// A policy with an answer fixed by the test.
 #[derive(Clone)]
 pub struct FixedPolicy {
     decide: Arc<dyn Fn(&Question<'_>) -> Verdict + Send + Sync>,
@@ -96,14 +96,14 @@ impl FixedPolicy {
         self
     }
 
-    /// Also says which rules are in force by asking the test.
+    /// Also takes the version of the rules in force from the test.
     #[must_use]
     pub fn versioned(mut self, version: impl Fn() -> String + Send + Sync + 'static) -> Self {
         self.version = Arc::new(version);
         self
     }
 
-    /// The grant that opens a question, where grants count.
+    /// The grant that allows a question, if grants count.
     fn opened_by(&self, question: &Question<'_>) -> Option<GrantId> {
         let opens = |grant: &&Grant| grant.rule == question.tool.key.tool.as_str();
         let found = question.grants.iter().find(opens);

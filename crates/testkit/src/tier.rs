@@ -4,7 +4,7 @@
 //! - `#[ignore = "ci: needs sshd"]`: guards correctness, and needs more than a bare machine has or
 //!   takes long;
 //! - `#[ignore = "soak: 20,000 races"]`: the same as a smaller test, with counts for a quiet hour;
-//! - `#[ignore = "child: of that_test"]`: no test, but a process that a test starts again and kills.
+//! - `#[ignore = "child: of that_test"]`: not a test, but a process that a test restarts and kills.
 //!
 //! nextest selects tests by their names only, so [`tagged`] asks the test binaries.
 
@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, process::Command};
 
 use serde::Deserialize;
 
-/// What the reason of an `#[ignore]` begins with.
+/// The first word of an `#[ignore]` reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tag {
     /// CI runs it.
@@ -27,7 +27,7 @@ impl Tag {
     /// Every tag.
     pub const ALL: [Self; 3] = [Self::Ci, Self::Soak, Self::Child];
 
-    /// As it is written.
+    /// The tag as written.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ci => "ci",
@@ -36,7 +36,7 @@ impl Tag {
         }
     }
 
-    /// The tag and the explanation of a reason, if it is as it should be: one line that says why.
+    /// The tag and the explanation in a reason, if it is well-formed: one line that says why.
     pub fn parse(reason: &str) -> Option<(Self, &str)> {
         let (word, why) = reason.split_once(": ")?;
         let tag = Self::ALL.into_iter().find(|tag| tag.as_str() == word)?;
@@ -60,7 +60,7 @@ pub struct Tagged {
     pub name: String,
     /// Its tag.
     pub tag: Tag,
-    /// Why it has it.
+    /// The reason for the tag.
     pub why: String,
 }
 
@@ -77,10 +77,10 @@ struct Binary {
     binary_path: PathBuf,
 }
 
-/// Every test of the workspace with a tag; builds what is not built.
+/// Every tagged test of the workspace; builds what is not built.
 ///
-/// A test binary lists the names of its ignored tests, and says their reasons when it is told to
-/// run them and nothing else, which runs none.
+/// A test binary lists the names of its ignored tests. Asked to run exactly those, it prints their
+/// reasons and runs none.
 #[expect(
     clippy::disallowed_methods,
     reason = "asks our own test binaries, on a maintainer's machine"

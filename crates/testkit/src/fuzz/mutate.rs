@@ -1,7 +1,7 @@
-//! Makes inputs out of known ones: bits flipped, parts cut, repeated, moved and exchanged, words of
-//! the format put in, numbers at the edges of their ranges, long runs, bytes that are no text.
+//! Mutates known inputs: flips bits; cuts, repeats, moves and swaps parts; inserts words of the
+//! format, numbers at the edges of their ranges, long runs, and bytes that are not text.
 
-/// The most inputs that are mutated further because they were taken, beside the known ones.
+/// The most accepted inputs that are mutated further, in addition to the known ones.
 const LEARNT: usize = 256;
 
 /// The most changes to one input.
@@ -10,8 +10,8 @@ const MAX_CHANGES: usize = 8;
 /// Bytes that parsers treat specially.
 const SPECIAL: &[u8] = b"\0\t\n\r \"'\\/:;,.=-+*#@$`(){}[]<>|&!?~^%_\x7f\x80\xff";
 
-/// Bytes that are not UTF-8: alone, cut off, overlong, a surrogate, beyond the last character; and
-/// characters that are, and hide.
+/// Invalid UTF-8: stray, cut off, overlong, a surrogate, beyond the last character. Then valid
+/// characters that are invisible or easily mishandled.
 const ODD_TEXT: &[&[u8]] = &[
     b"\xff",
     b"\xc3",
@@ -79,7 +79,7 @@ const WRITTEN: &[&str] = &[
     "1e999",
 ];
 
-/// Makes inputs, the same ones from the same seed.
+/// Makes inputs; the same seed gives the same ones.
 pub(super) struct Mutator<'f> {
     numbers: Numbers,
     seeds: &'f [Vec<u8>],
@@ -107,7 +107,7 @@ impl<'f> Mutator<'f> {
     /// The next input.
     pub(super) fn next_input(&mut self) -> Vec<u8> {
         let mut bytes = self.known();
-        // Mostly one or two: after many, hardly anything is taken.
+        // Mostly one or two: after many, hardly anything is accepted.
         for _ in 0..MAX_CHANGES {
             self.change(&mut bytes);
             if self.numbers.below(2) == 0 {
@@ -128,7 +128,7 @@ impl<'f> Mutator<'f> {
         }
     }
 
-    /// A known input, or one that was taken.
+    /// A known input, or one that was accepted.
     fn known(&mut self) -> Vec<u8> {
         if !self.learnt.is_empty() && self.numbers.below(3) == 0 {
             return self.numbers.pick(&self.learnt).clone();
@@ -146,7 +146,7 @@ impl<'f> Mutator<'f> {
             4 => bytes.truncate(at),
             5 => self.repeat(bytes),
             6 => {
-                // The front of one and the back of another.
+                // The front of one input and the back of another.
                 let other = self.known();
                 let from = self.numbers.below(other.len() + 1);
                 bytes.truncate(at);
@@ -164,12 +164,12 @@ impl<'f> Mutator<'f> {
             }
             10 => self.line(bytes),
             11 if self.words.is_empty() => bytes.truncate(at),
-            // Words of the format are what leads deepest.
+            // Words of the format lead deepest.
             _ => self.word(bytes),
         }
     }
 
-    /// Puts a word in, or in the place of something.
+    /// Inserts a word, or replaces something with it.
     fn word(&mut self, bytes: &mut Vec<u8>) {
         if self.words.is_empty() {
             return;
@@ -184,7 +184,7 @@ impl<'f> Mutator<'f> {
         bytes.splice(place, word);
     }
 
-    /// Repeats a part, now and then until the input is as long as it may be.
+    /// Repeats a part, sometimes until the input has its maximum length.
     fn repeat(&mut self, bytes: &mut Vec<u8>) {
         let range = self.numbers.range(bytes.len());
         let part = bytes[range.clone()].to_vec();
@@ -201,7 +201,7 @@ impl<'f> Mutator<'f> {
         bytes.splice(range.end..range.end, part.repeat(count));
     }
 
-    /// Puts a number at an edge in: as digits in the place of digits, else as bytes.
+    /// Inserts an edge number: as digits in place of digits, else as bytes.
     fn edge(&mut self, bytes: &mut Vec<u8>) {
         let starts = |at: &usize| {
             bytes[*at].is_ascii_digit() && (*at == 0 || !bytes[at - 1].is_ascii_digit())
@@ -222,7 +222,7 @@ impl<'f> Mutator<'f> {
         bytes.splice(at..end, number[8 - width..].iter().copied());
     }
 
-    /// Copies a line to another place, or takes it away.
+    /// Copies a line to another place, or removes it.
     fn line(&mut self, bytes: &mut Vec<u8>) {
         let mut lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
         if lines.is_empty() {
@@ -239,7 +239,7 @@ impl<'f> Mutator<'f> {
     }
 }
 
-/// Numbers that look random and are the same from the same seed (splitmix64).
+/// Pseudo-random numbers, the same from the same seed (splitmix64).
 struct Numbers(u64);
 
 impl Numbers {
@@ -251,7 +251,7 @@ impl Numbers {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below a limit, which is not 0.
+    /// A number below `limit`, which must not be 0.
     fn below(&mut self, limit: usize) -> usize {
         usize::try_from(self.next() % limit.max(1) as u64).unwrap()
     }
@@ -260,7 +260,7 @@ impl Numbers {
         &from[self.below(from.len())]
     }
 
-    /// A part of something so long, more often a short one.
+    /// A range within this length, more often a short one.
     fn range(&mut self, length: usize) -> std::ops::Range<usize> {
         let start = self.below(length + 1);
         let most = if self.below(2) == 0 { 8 } else { length };

@@ -1,12 +1,12 @@
-//! Cuts an input that breaks a property down to what is needed to break it.
+//! Reduces an input that breaks a property to what is needed to break it.
 
 use std::{cell::Cell, panic, sync::Once};
 
-/// The most inputs that are tried to shorten one.
+/// The most attempts to shorten one input.
 const ATTEMPTS: usize = 4_000;
 
-/// Takes parts away, large ones first, for as long as the rest still fails. Returns what is left and
-/// why it fails.
+/// Removes parts, large ones first, as long as the rest still fails. Returns what is left and why
+/// it fails.
 pub(super) fn shrink(
     mut input: Vec<u8>,
     mut why: String,
@@ -41,7 +41,7 @@ thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does something whose panics are told by whoever catches them, once and not for every attempt.
+/// Runs something with its panic messages silenced; the caller reports the panic once.
 pub(super) fn quietly<T>(doing: impl FnOnce() -> T) -> T {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

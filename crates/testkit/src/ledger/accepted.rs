@@ -1,4 +1,4 @@
-//! Calls that were accepted for whoever claims them.
+//! Calls accepted for any instance to claim.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,14 +9,14 @@ use haft_contract::{
 
 use super::{CallRow, State, record};
 
-/// Every call that was accepted.
+/// All accepted calls.
 #[derive(Clone, Default)]
 pub(super) struct AcceptedCalls(BTreeMap<(TenantId, CallId), AcceptedCall>);
 
 #[derive(Clone)]
 struct AcceptedCall {
     request: CallRequest,
-    /// The claim that holds it; none before the first.
+    /// The claim that holds it; `None` before the first.
     epoch: Option<Epoch>,
 }
 
@@ -26,7 +26,7 @@ impl AcceptedCalls {
         self.0.keys().any(|(_, accepted)| *accepted == call)
     }
 
-    /// Whether a claim in this epoch holds a call.
+    /// Whether the claim in this epoch holds a call.
     pub(super) fn holds(&self, tenant: &str, call: CallId, epoch: Epoch) -> bool {
         let mut calls = self.0.iter();
         calls.any(|((of, id), accepted)| {
@@ -93,7 +93,7 @@ impl State {
         Ok(request)
     }
 
-    /// Lists a call that is open from now on.
+    /// Adds a newly opened call.
     pub(super) fn open(&mut self, request: &CallRequest, at: Timestamp) {
         let tenant = request.principal.tenant.to_string();
         self.calls.push(CallRow {
@@ -133,7 +133,7 @@ fn over() -> LedgerError {
     LedgerError::new(LedgerErrorKind::Over, "the call has its outcome already")
 }
 
-/// The error of whoever goes on with a claim that a newer one has superseded.
+/// The error for continuing with a claim that a newer one has superseded.
 pub(super) fn superseded(epoch: Epoch) -> LedgerError {
     let message = format!("a newer claim than that in epoch {epoch} holds the call");
     LedgerError::new(LedgerErrorKind::Superseded, message)

@@ -1,5 +1,5 @@
-//! Questions to people, in memory, as `ApprovalStore` states it. A question lapses by the time
-//! that passes in the test's runtime after it was asked, or when somebody names a later moment.
+//! In-memory approval questions, following `ApprovalStore`. A question expires by the time that
+//! passes in the test's runtime after it was asked, or when a caller names a later moment.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -17,7 +17,7 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::MemoryLedger;
 
-/// The most questions kept; a test that asks more has a fault.
+/// The most questions kept; a test that asks more is broken.
 const MAX_QUESTIONS: usize = 100_000;
 
 /// Every question so far.
@@ -32,7 +32,7 @@ struct KeptQuestion {
 }
 
 impl KeptQuestion {
-    /// Brings it up to date, and gives it.
+    /// Brings it up to date and returns it.
     fn at(&mut self, now: Option<Timestamp>) -> &mut Approval {
         let open = matches!(
             self.approval.state,
@@ -53,7 +53,7 @@ impl KeptQuestion {
 }
 
 impl Approvals {
-    /// Uses an approval up for a call.
+    /// Uses up an approval for a call.
     pub(super) fn use_up(
         &mut self,
         id: ApprovalId,
@@ -178,7 +178,7 @@ impl ApprovalStore for MemoryLedger {
                 None => return Err(no_such_question()),
             };
             loop {
-                // Listening before looking, so that an answer in between is not missed.
+                // Listen before checking, so that an answer in between is not missed.
                 let mut answered = std::pin::pin!(changed.notified());
                 answered.as_mut().enable();
                 let lapses = {
@@ -285,7 +285,7 @@ impl ApprovalStore for MemoryLedger {
     }
 }
 
-/// Whether two principals are one as far as an approval is concerned.
+/// Whether two principals count as one for an approval.
 fn asks_for(one: &Principal, other: &Principal) -> bool {
     (&one.tenant, &one.user, &one.agent, &one.session)
         == (&other.tenant, &other.user, &other.agent, &other.session)

@@ -1,4 +1,4 @@
-//! Artifacts in memory, by content hash.
+//! In-memory artifacts, by content hash.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use haft_contract::{
 /// The largest artifact kept.
 pub(super) const MAX_ARTIFACT_BYTES: usize = 256 << 20;
 
-/// Artifacts in memory. Clones share them.
+/// Stores artifacts in memory. Clones share them.
 #[derive(Clone, Default)]
 pub struct MemoryArtifacts(Arc<Mutex<BTreeMap<ArtifactId, Arc<Vec<u8>>>>>);
 

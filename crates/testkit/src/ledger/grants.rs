@@ -1,4 +1,4 @@
-//! Standing approvals, in memory, as `GrantStore` states it.
+//! In-memory standing approvals, following `GrantStore`.
 
 use haft_contract::{
     BoxFuture, Principal, SessionId, TenantId, WorkspaceId,
@@ -7,15 +7,15 @@ use haft_contract::{
 
 use super::{MemoryLedger, approvals::conflict};
 
-/// The most grants kept; a test that makes more has a fault.
+/// The most grants kept; a test that makes more is broken.
 const MAX_GRANTS: usize = 100_000;
 
-/// Every grant that was neither revoked nor used up, oldest first.
+/// Every grant that is neither revoked nor used up, oldest first.
 #[derive(Clone, Default)]
 pub(super) struct Grants(Vec<Grant>);
 
 impl Grants {
-    /// Whether each of these may be used once more.
+    /// Whether each of these grants has a use left.
     pub(super) fn can_use(
         &self,
         ids: &[GrantId],
@@ -35,14 +35,14 @@ impl Grants {
         Ok(())
     }
 
-    /// Ends the grants that were made for a session.
+    /// Ends the grants made for a session.
     pub(super) fn end_session(&mut self, tenant: &TenantId, session: &SessionId) {
         let of_session = GrantScope::Session(session.clone());
         self.0
             .retain(|grant| grant.tenant != *tenant || grant.scope != of_session);
     }
 
-    /// Uses each of these once.
+    /// Uses each of these grants once.
     pub(super) fn use_up(&mut self, ids: &[GrantId]) {
         for grant in self.0.iter_mut().filter(|grant| ids.contains(&grant.id)) {
             grant.uses_left = grant.uses_left.map(|left| left.saturating_sub(1));

@@ -1,4 +1,4 @@
-//! Reading the in-memory ledger back, as `History` states it.
+//! Reads the in-memory ledger back, following `History`.
 
 use std::sync::Arc;
 
@@ -209,7 +209,7 @@ impl State {
                 .find(|row| row.kind == kind)
                 .map(|row| row.body.clone())
         };
-        // A hook may have had the call planned again; the last plan is the one decided about.
+        // A hook may have had the call planned again; the decision is about the last plan.
         let planned = rows()
             .take_while(|row| row.kind != "decided")
             .filter(|row| row.kind == "planned")

@@ -1,7 +1,7 @@
-//! A ledger in memory that obeys the contract: durable and queued appends differ, a crash loses
+//! An in-memory ledger that follows the contract: durable and queued appends differ, a crash loses
 //! what was only queued, and a store that is down says so.
 //!
-//! It counts durable commits, so that a test can show what was awaited. The real ledgers are in
+//! It counts durable commits, so that a test can tell what was awaited. The real ledgers are in
 //! `haft-ledger`. Read next: `record` for how events become rows, `artifacts` for kept bytes.
 
 mod accepted;
@@ -36,7 +36,7 @@ pub use artifacts::MemoryArtifacts;
 
 use self::{accepted::AcceptedCalls, approvals::Approvals, grants::Grants};
 
-/// The most rows kept; a test that writes more has a fault.
+/// The most rows kept; a test that writes more is broken.
 pub const MAX_ROWS: usize = 1_000_000;
 
 /// A ledger in memory. Clones share it.
@@ -62,14 +62,13 @@ struct State {
     approvals: Approvals,
     grants: Grants,
     accepted: AcceptedCalls,
-    /// What each session has used, but for what is built in.
+    /// What each session has used, except for built-ins.
     used: BTreeMap<(TenantId, SessionId), BTreeSet<String>>,
 }
 
-/// Whose file it is, as one text, and which.
+/// The file's owner as one string, and its path.
 type SeenKey = (String, String);
 
-/// A call as it was opened.
 #[derive(Clone)]
 struct CallRow {
     id: CallId,
@@ -103,12 +102,12 @@ impl MemoryLedger {
         self.0.down.store(down, Ordering::SeqCst);
     }
 
-    /// Makes looking up what a session has used never end, as on a disk that hangs.
+    /// Makes looking up what a session has used hang forever, as on a broken disk.
     pub fn set_hanging(&self, hangs: bool) {
         self.0.hangs.store(hangs, Ordering::SeqCst);
     }
 
-    /// How many times something was waited for until it was durable.
+    /// How many times a caller waited for durability.
     pub fn durable_commits(&self) -> u64 {
         self.0.commits.load(Ordering::SeqCst)
     }
@@ -125,15 +124,15 @@ impl MemoryLedger {
         self.0.artifacts.count()
     }
 
-    /// Every call that was opened and not settled.
+    /// Every opened call that is not settled.
     pub fn open_calls(&self) -> Vec<CallId> {
         let state = self.lock();
         let open = state.calls.iter().filter(|call| !call.settled);
         open.map(|call| call.id).collect()
     }
 
-    /// The ledger as it would be after a power cut and a restart: what was only queued is gone,
-    /// and calls that were open are settled as unknown.
+    /// The ledger as it would be after a power cut and a restart: entries that were only queued are
+    /// gone, and open calls are settled as unknown.
     #[must_use]
     pub fn after_crash(&self) -> Self {
         let state = self.lock();
@@ -162,7 +161,7 @@ impl MemoryLedger {
                 continue;
             };
             if last.kind != "settled" && survived.accepted.has(id) {
-                // Whoever claims it next goes on with it.
+                // The next claimant continues with it.
                 continue;
             }
             survived.calls[index].settled = true;
@@ -179,7 +178,7 @@ impl MemoryLedger {
         }))
     }
 
-    /// Changes a stored row behind the ledger's back, for showing that verifying finds it.
+    /// Changes a stored row behind the ledger's back, to show that verification finds it.
     pub fn tamper(&self, tenant: &str, sequence: u64) {
         let mut state = self.lock();
         let row = state
@@ -230,7 +229,7 @@ impl State {
         });
     }
 
-    /// Notes what a call that has started used.
+    /// Records what a started call used.
     fn note_used(&mut self, call: CallId) {
         let rows = || self.rows.iter().filter(|row| row.call == call);
         let resolved = rows().rfind(|row| row.kind == "resolved");
@@ -252,7 +251,7 @@ impl State {
         used.into_iter().flatten().cloned().collect()
     }
 
-    /// Compares what a session has read from with what a start was judged with.
+    /// Compares what a session has read with the labels a start was judged with.
     fn compare(&self, principal: &Principal, judged_with: &Labels) -> Result<(), LedgerError> {
         let used = self.providers_used(&principal.tenant, &principal.session);
         let read_from = Labels::of_providers(&used);
@@ -265,7 +264,7 @@ impl State {
         }
     }
 
-    /// Uses up what a start rests on, all of it or nothing.
+    /// Uses up everything a start depends on, or nothing.
     fn use_up(
         &mut self,
         principal: &Principal,
@@ -297,7 +296,7 @@ impl State {
 
     fn append(&mut self, tenant: &str, events: &[RecordedEvent]) {
         for happened in events {
-            // Opening the record wrote this row already, with the request.
+            // Opening the record already wrote this row, with the request.
             if happened.event.is_recorded() && happened.event.kind() != "opened" {
                 let body = record::body(&happened.event);
                 let kind = happened.event.kind();
@@ -436,7 +435,7 @@ impl Ledger for MemoryLedger {
         })
     }
 
-    /// It only ever uses more.
+    /// The number of providers used only grows, so it serves as the mark.
     fn used_mark(&self, tenant: &TenantId, session: &SessionId) -> Option<u64> {
         u64::try_from(self.lock().providers_used(tenant, session).len()).ok()
     }
@@ -446,7 +445,7 @@ impl Ledger for MemoryLedger {
     }
 }
 
-/// Whether an event is a start that rests on something.
+/// Whether an event is a start that depends on an approval, on grants or on what was read.
 fn is_checked_start(happened: &RecordedEvent) -> bool {
     match &happened.event {
         CallEvent::Started {
@@ -470,7 +469,7 @@ fn seen_key(principal: &Principal, workspace: &WorkspaceId, path: &WorkPath) -> 
     )
 }
 
-/// Who must ask again to get something back: the same user and agent in the same session.
+/// Identifies who may get something back: the same user and agent in the same session.
 fn whose(principal: &Principal) -> String {
     let Principal {
         tenant,
@@ -480,17 +479,16 @@ fn whose(principal: &Principal) -> String {
         session_kind,
         ..
     } = principal;
-    // No identifier holds a line break.
+    // No identifier contains a line break.
     format!("{tenant}\n{user}\n{agent}\n{session}\n{session_kind}")
 }
 
-/// The open record of one call.
 struct OpenCall {
     ledger: MemoryLedger,
     tenant: String,
     call: CallId,
     settled: watch::Sender<bool>,
-    /// The claim it is held by, where it was claimed.
+    /// The claim that holds it, if it was claimed.
     claim: Option<Epoch>,
 }
 
@@ -505,7 +503,7 @@ impl OpenCall {
         }
     }
 
-    /// Whether what is written for the call counts.
+    /// Whether writes for the call still count.
     fn holds(&self, state: &State) -> Result<(), LedgerError> {
         match self.claim {
             Some(epoch) if !state.accepted.holds(&self.tenant, self.call, epoch) => {
@@ -566,7 +564,7 @@ impl CallRecord for OpenCall {
         if let Some(call) = open.next() {
             call.settled = true;
             let principal = Arc::clone(&call.principal);
-            // A start among the last events has happened, whatever it rested on.
+            // A start among the last events has happened, whatever it depended on.
             let _ = state.use_up(&principal, &events);
             state.append(&self.tenant, &events);
         }
@@ -576,7 +574,7 @@ impl CallRecord for OpenCall {
     fn settled(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
         Box::pin(async move {
             let mut settled = self.settled.subscribe();
-            // The sender lives in `self`, so waiting ends only with a settlement.
+            // The sender lives in `self`, so only a settlement ends the wait.
             let _ = settled.wait_for(|settled| *settled).await;
             self.ledger.commit()?;
             self.holds(&self.ledger.lock())

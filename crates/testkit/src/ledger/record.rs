@@ -1,5 +1,5 @@
-//! How requests and events become the JSON rows of the in-memory ledger, and how rows are
-//! chained. The stored form of the real ledgers is their own.
+//! How requests and events become the JSON rows of the in-memory ledger, and how rows are chained.
+//! The real ledgers have their own stored form.
 
 use haft_contract::{
     Access, Arguments, CallEvent, CallId, CallRequest, Label, Outcome, WorkPath,
@@ -17,7 +17,7 @@ pub(super) fn opened(request: &CallRequest) -> Value {
     json!({ "tool": request.tool, "arguments": arguments })
 }
 
-/// The body of the row that settles a call nobody settled.
+/// The body of the row that settles a call left open.
 pub(super) fn unknown(call: CallId) -> Value {
     json!({ "call": call.to_string(), "terminal": "unknown" })
 }
@@ -100,12 +100,12 @@ pub(super) fn body(event: &CallEvent) -> Value {
     }
 }
 
-/// Where the whole output of a call is kept, if this is the row that says so.
+/// The artifact with a call's whole output, if this row names one.
 pub(super) fn spilled(body: &Value) -> Option<ArtifactId> {
     artifact_in(body.get("spilled")?)
 }
 
-/// What a call did to files, if this is a row that says so.
+/// What a call did to files, if this row records it.
 pub(super) fn change(kind: &str, body: &Value) -> Option<CallEvent> {
     let path = || WorkPath::relative(body.get("path")?.as_str()?).ok();
     let version = |name: &str| body[name].as_str().map(FileVersion::new);
@@ -140,7 +140,7 @@ fn artifact_body(id: ArtifactId) -> Value {
     json!({ "hash": id.hex(), "bytes": id.bytes })
 }
 
-/// The hash of a row, which covers the row before it.
+/// The hash of a row, which covers the previous row.
 pub(super) fn chain(
     previous: &[u8; 32],
     sequence: u64,

@@ -1,4 +1,4 @@
-//! File operations over the tree in memory, rule for rule as `FileOps` states them.
+//! File operations over the in-memory tree, following `FileOps` rule by rule.
 
 use std::sync::{
     Arc,
@@ -21,7 +21,7 @@ use super::{
     },
 };
 
-/// How many bytes a copy moves between two looks at its cancel token.
+/// How many bytes a copy moves between two checks of its cancel token.
 const COPY_STEP_BYTES: usize = 64 << 10;
 
 /// Files of one tree.
@@ -259,7 +259,7 @@ fn root_stat() -> FileStat {
     }
 }
 
-/// Walks component by component, replacing each symlink by where it leads, as the kernel does.
+/// Walks component by component and replaces each symlink with its target, as the kernel does.
 fn resolve(tree: &Tree, path: &WorkPath) -> Result<ResolvedPath, OpsError> {
     let leaves = || {
         OpsError::new(
@@ -386,7 +386,7 @@ fn list(tree: &Tree, path: &WorkPath, query: ListQuery<'_>) -> Result<Listing, O
     Ok(listing)
 }
 
-/// Fails unless there is a file of this version.
+/// Fails unless a file of this version is there.
 fn is_of(tree: &Tree, path: &WorkPath, version: &FileVersion) -> Result<(), OpsError> {
     let (node, _) = tree.file(path)?;
     if node.version() == *version {
@@ -456,7 +456,7 @@ fn rename(
     Ok(())
 }
 
-/// Checks where a copy goes; says whether a file is there already.
+/// Checks a copy's destination; returns whether a file is already there.
 fn destination(tree: &Tree, to: &WorkPath, overwrite: Overwrite) -> Result<bool, OpsError> {
     if tree.locate(to)?.is_none() && !to.is_root() {
         return Ok(false);

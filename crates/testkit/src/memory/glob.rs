@@ -1,5 +1,5 @@
-//! Which paths a pattern names, and which `.gitignore` leaves out. The same rules for listing,
-//! finding and searching.
+//! Which paths a pattern matches, and which `.gitignore` excludes. Listing, finding and searching
+//! share these rules.
 
 use globset::{GlobBuilder, GlobMatcher, GlobSet, GlobSetBuilder};
 use haft_contract::{ErrorKind, WorkPath, ops::OpsError};
@@ -21,7 +21,7 @@ pub(super) fn withheld(patterns: &[String]) -> Result<GlobSet, OpsError> {
     set.build().map_err(|error| refused(&error))
 }
 
-/// Whether `.gitignore` files of the tree leave a path out, by its own name or a parent's.
+/// Whether the tree's `.gitignore` files exclude a path, by its own name or a parent's.
 pub(super) fn is_ignored(tree: &Tree, path: &str) -> bool {
     let Ok(path) = WorkPath::relative(path) else {
         return false;
@@ -54,7 +54,7 @@ pub(super) fn is_ignored(tree: &Tree, path: &str) -> bool {
     ignored
 }
 
-/// The rules of one directory's `.gitignore`: a pattern, and whether it takes back an earlier one.
+/// The rules of one directory's `.gitignore`: a pattern, and whether it re-includes.
 fn rules(tree: &Tree, directory: &WorkPath, for_directory: bool) -> Vec<(GlobMatcher, bool)> {
     let Some(NodeKind::File(bytes)) = directory
         .join(".gitignore")

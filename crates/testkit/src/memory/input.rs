@@ -1,7 +1,7 @@
-//! The input of a process in memory: given whole, a pipe, or a terminal with lines, echo and keys.
+//! The input of an in-memory process: fixed, a pipe, or a terminal with lines, echo and keys.
 //!
-//! A terminal hands over whole lines, shows what is typed, and turns Ctrl-C, Ctrl-D and Ctrl-\ into
-//! what they mean, as a real one does that no program has set otherwise.
+//! A terminal delivers whole lines, echoes what is typed, and handles Ctrl-C, Ctrl-D and Ctrl-\
+//! like a real one in its default mode.
 
 use std::{
     collections::VecDeque,
@@ -15,7 +15,7 @@ use haft_contract::{
 };
 use tokio::sync::{Notify, mpsc};
 
-/// What a pipe holds before a writer waits.
+/// What a pipe holds before a writer has to wait.
 const PIPE_BYTES: usize = 64 << 10;
 
 /// How long a writer waits for a reader.
@@ -25,7 +25,7 @@ const WRITE_LIMIT: Duration = Duration::from_secs(2);
 pub(super) struct MemoryInput {
     state: Mutex<State>,
     changed: Notify,
-    /// Where a terminal shows what is typed; weak, so that it does not keep the output open.
+    /// Where a terminal echoes what is typed; weak, so that it does not keep the output open.
     echo: mpsc::WeakSender<(Stream, Vec<u8>)>,
 }
 
@@ -33,24 +33,24 @@ struct State {
     terminal: Option<TerminalSize>,
     /// Who may write, and what happens at the end of what is there.
     kind: Kind,
-    /// Handed over and not read yet. An empty piece is one end of file on a terminal.
+    /// Delivered and not read yet. An empty piece is one end of file on a terminal.
     pieces: VecDeque<Vec<u8>>,
-    /// Typed on a terminal, and no whole line yet.
+    /// Typed on a terminal, not yet a whole line.
     typed: Vec<u8>,
     readers: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Nobody may write; what is there is followed by the end.
+    /// Nobody may write; the end follows what is there.
     Given,
     /// Open for writing.
     Open,
-    /// Was open.
+    /// Was open, and is closed.
     Ended,
 }
 
-/// A key that is a signal.
+/// A key that sends a signal.
 pub(super) enum Key {
     /// Ctrl-C.
     Interrupt,
@@ -82,7 +82,7 @@ impl MemoryInput {
         }
     }
 
-    /// The size of the terminal, where there is one.
+    /// The size of the terminal, if there is one.
     pub(super) fn size(&self) -> Option<TerminalSize> {
         self.state().terminal
     }
@@ -93,7 +93,7 @@ impl MemoryInput {
         state.terminal.is_some() && state.kind != Kind::Given
     }
 
-    /// Whether somebody waits for it.
+    /// Whether a reader waits for it.
     pub(super) fn is_awaited(&self) -> bool {
         let state = self.state();
         state.kind == Kind::Open && state.readers > 0
@@ -109,7 +109,7 @@ impl MemoryInput {
         Ok(())
     }
 
-    /// Takes bytes from outside; the keys among them that are signals come back.
+    /// Takes bytes from outside and returns the signal keys among them.
     pub(super) async fn write(&self, bytes: &[u8]) -> Result<Vec<Key>, OpsError> {
         self.open_for_writing()?;
         if !self.is_terminal() {
@@ -138,7 +138,7 @@ impl MemoryInput {
         Ok(keys)
     }
 
-    /// Ends the input: for good, or with one press of the key on a terminal.
+    /// Ends the input: for good, or on a terminal with one end-of-file key.
     pub(super) fn close(&self) -> Result<(), OpsError> {
         let terminal = self.is_terminal();
         let mut state = self.state();
@@ -182,7 +182,7 @@ impl MemoryInput {
 
     async fn next_piece(&self) -> Option<Vec<u8>> {
         loop {
-            // Asked for before looking, so that no change is missed.
+            // Register before checking, so that no change is missed.
             let changed = self.changed.notified();
             {
                 let mut state = self.state();
@@ -238,14 +238,14 @@ impl MemoryInput {
 }
 
 impl State {
-    /// What has been typed so far becomes readable; nothing typed is the end of the file.
+    /// Makes what has been typed readable; nothing typed means end of file.
     fn hand_over(&mut self) {
         let typed = std::mem::take(&mut self.typed);
         self.pieces.push_back(typed);
     }
 }
 
-/// One who waits to read.
+/// A reader that waits.
 struct PendingRead<'i>(&'i MemoryInput);
 
 impl Drop for PendingRead<'_> {
@@ -254,7 +254,7 @@ impl Drop for PendingRead<'_> {
     }
 }
 
-/// How a terminal shows what a program writes: a line end also returns to the start of the line.
+/// How a terminal shows a program's output: a line end also returns to the start of the line.
 pub(super) fn shown(bytes: &[u8]) -> Vec<u8> {
     let mut shown = Vec::with_capacity(bytes.len());
     for byte in bytes {
@@ -266,7 +266,7 @@ pub(super) fn shown(bytes: &[u8]) -> Vec<u8> {
     shown
 }
 
-/// How a terminal shows what is typed: control keys as `^C`.
+/// How a terminal echoes what is typed: control keys as `^C`.
 fn echoed(bytes: &[u8]) -> Vec<u8> {
     let mut echoed = Vec::with_capacity(bytes.len());
     for byte in bytes {

@@ -1,4 +1,4 @@
-//! The reference back end: files, processes and search over one tree in memory.
+//! The reference back end: files, processes and search over one in-memory tree.
 //!
 //! It exists so that tools and the runtime can be tested without a disk, and so that the suites
 //! have an implementation that is easy to read. It touches nothing outside its tree.
@@ -23,8 +23,8 @@ pub use tree::{MAX_FILE_BYTES, MAX_LINKS, MemoryTree};
 /// The root every in-memory workspace shows.
 pub const ROOT: &str = "/workspace";
 
-/// Operations over a fresh, empty tree, and the tree itself for setting up and looking behind
-/// the tool's back.
+/// Operations over a fresh, empty tree, and the tree itself, for setup and for checks behind the
+/// tool's back.
 pub fn operations() -> (Operations, MemoryTree) {
     let tree = MemoryTree::new();
     (tree.operations(), tree)

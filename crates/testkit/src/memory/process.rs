@@ -1,5 +1,5 @@
-//! Processes in memory: a tiny shell over the tree, with the ordering, stopping, terminal and
-//! environment rules of the real ones. No program of the machine is ever run. Read next: `shell`.
+//! In-memory processes: a tiny shell over the tree, with the ordering, stopping, terminal and
+//! environment rules of real ones. No program of the machine is ever run. Read next: `shell`.
 
 use std::{
     collections::BTreeMap,
@@ -35,7 +35,7 @@ use super::{
 /// How long output is still read after the child itself has ended.
 const DRAIN_LIMIT: Duration = Duration::from_millis(300);
 
-/// Chunks that wait to be read before a writer waits.
+/// Chunks queued for reading before a writer has to wait.
 const CHUNK_QUEUE: usize = 16;
 
 pub(super) const SIGKILL: i32 = 9;
@@ -62,7 +62,7 @@ impl ProcessOps for MemoryProcesses {
     }
 }
 
-/// Refuses what no child may be started with.
+/// Refuses anything no child may be started with.
 fn check(tree: &MemoryTree, spawn: &Spawn) -> Result<(), OpsError> {
     if spawn.tier != Tier::Host {
         return Err(OpsError::new(
@@ -85,7 +85,7 @@ fn check(tree: &MemoryTree, spawn: &Spawn) -> Result<(), OpsError> {
     tree.lock().directory(&spawn.cwd)
 }
 
-/// Names that make other programs load or run code, or that are no names.
+/// Names that make other programs load or run code, or that are not valid names.
 fn runs_code(name: &str) -> bool {
     const REFUSED: [&str; 16] = [
         "BASH_ENV",
@@ -191,10 +191,10 @@ fn start(tree: MemoryTree, spawn: Spawn, script: Script) -> MemoryProcess {
     }
 }
 
-/// What reaches a child from outside.
+/// How a child is controlled from outside.
 pub(super) struct Control {
     input: Arc<MemoryInput>,
-    /// Whether it is stopped and has not been told to go on.
+    /// Whether it is stopped and not yet continued.
     held: watch::Sender<bool>,
     kill: CancellationToken,
     signal: AtomicI32,
@@ -291,7 +291,7 @@ impl ProcessHandle for MemoryProcess {
                 self.control.signal.store(SIGTERM, Ordering::Relaxed);
             }
             self.control.kill.cancel();
-            // Every task of the tree holds a sender; `None` means that all of them are gone.
+            // Every task of the tree holds a sender; `None` means that all are gone.
             while self.gone.recv().await.is_some() {}
             Ok(())
         })

@@ -1,9 +1,9 @@
-//! The language of the in-memory shell: the small part of bash that the process suite speaks.
+//! The language of the in-memory shell: the small part of bash that the process suite uses.
 //! Everything it accepts means the same in bash; everything else is a parse error.
 //!
-//! Words with single and double quotes and `$NAME`; `;`, newline and `&` between commands;
-//! `( … )`; the redirections `>&1`, `>&2`, `>&3` and `> file`; and one loop,
-//! `until test -e FILE; do sleep N; done`, to wait until the test says so.
+//! Words with single and double quotes and `$NAME`; `;`, newline and `&` between commands; `( … )`;
+//! the redirections `>&1`, `>&2`, `>&3` and `> file`; and one loop,
+//! `until test -e FILE; do sleep N; done`, to wait for the test.
 
 /// A command list.
 pub(super) type Script = Vec<Step>;
@@ -41,7 +41,7 @@ pub(super) enum Piece {
     Variable(String),
 }
 
-/// Reads a script; the error says what is not understood.
+/// Parses a script; the error says what it does not understand.
 pub(super) fn parse(text: &str) -> Result<Script, String> {
     let mut tokens = tokens(text)?;
     tokens.reverse();

@@ -1,4 +1,4 @@
-//! Search over the tree in memory, on the same `regex` and glob languages as the real one.
+//! Search over the in-memory tree, with the same `regex` and glob languages as the real one.
 
 use std::sync::Arc;
 
@@ -256,7 +256,7 @@ fn show(
     }
 }
 
-/// The line as text, cut at a character boundary, and how many bytes that left out.
+/// The line as text, cut at a character boundary, and how many bytes were cut.
 fn clip(line: &[u8], limit: usize) -> (String, u64) {
     let text = String::from_utf8_lossy(line);
     if text.len() <= limit {

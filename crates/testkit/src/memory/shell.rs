@@ -1,7 +1,7 @@
 //! The in-memory shell: runs a script over the tree.
 //!
-//! Commands: `echo`, `printf`, `cat`, `pwd`, `read NAME`, `sleep`, `test -t N`, `stty size`, `true`,
-//! `false`, `exit`, `kill … $$`, `trap '' TERM`, `wait`.
+//! Commands: `echo`, `printf`, `cat`, `pwd`, `read NAME`, `sleep`, `test -t N`, `stty size`,
+//! `true`, `false`, `exit`, `kill … $$`, `trap '' TERM`, `wait`.
 
 use std::{
     collections::BTreeMap,
@@ -43,7 +43,7 @@ pub(super) struct Shell {
     pub(super) progress: bool,
     pub(super) chunks: mpsc::Sender<(Stream, Vec<u8>)>,
     pub(super) control: Arc<Control>,
-    /// Never sent on; its last clone going away tells that the whole tree is gone.
+    /// Never sent on; when its last clone is dropped, the whole tree is gone.
     pub(super) _alive: mpsc::Sender<()>,
 }
 
@@ -124,7 +124,7 @@ impl Shell {
                 tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
                 return 0;
             }
-            // A loop whose body only sleeps: the wait itself, and then what is left of its words.
+            // A loop whose body only sleeps: do the wait, then skip the rest of its words.
             ("until", [test, flag, file]) if test == "test" && flag == "-e" => {
                 while self.read(file).is_none() {
                     tokio::time::sleep(Duration::from_millis(10)).await;
@@ -184,7 +184,7 @@ impl Shell {
             (_, stream) => (stream, bytes),
         };
         for chunk in bytes.chunks(CHUNK_BYTES) {
-            // A handle that is gone has killed this shell already.
+            // A dropped handle has already killed this shell.
             let _ = self.chunks.send((stream, chunk.to_vec())).await;
         }
     }

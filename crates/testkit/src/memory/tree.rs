@@ -1,8 +1,8 @@
-//! The one piece of state behind the in-memory back end: a tree of nodes, versions and a clock
-//! that ticks once per change.
+//! The only state behind the in-memory back end: a tree of nodes, versions and a clock that ticks
+//! once per change.
 //!
-//! Fixture methods on [`MemoryTree`] panic on misuse and follow nothing; the rules a tool meets
-//! are in the sibling files.
+//! Fixture methods on [`MemoryTree`] panic on misuse and follow no links; the rules for tools are
+//! in the sibling files.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ pub const MAX_FILE_BYTES: usize = 64 << 20;
 /// The most symlinks one resolution follows, as in Linux.
 pub const MAX_LINKS: usize = 40;
 
-/// The mode of a file that is new.
+/// The mode of a new file.
 const NEW_FILE_MODE: u32 = 0o644;
 
 /// The set-user-id and set-group-id bits, which no write keeps.
@@ -67,7 +67,7 @@ impl MemoryTree {
         Self::default()
     }
 
-    /// Puts a file there, with its parents, replacing what was there.
+    /// Puts a file there, with its parents, and replaces what was there.
     pub fn put(&self, path: &str, bytes: impl AsRef<[u8]>) {
         self.place(path, NodeKind::File(Arc::new(bytes.as_ref().to_vec())));
     }
@@ -77,22 +77,22 @@ impl MemoryTree {
         self.place(path, NodeKind::Directory);
     }
 
-    /// Puts a symlink there, with its parents. The target is text and may lead anywhere.
+    /// Puts a symlink there, with its parents. The target is plain text and may lead anywhere.
     pub fn put_symlink(&self, path: &str, target: &str) {
         self.place(path, NodeKind::Symlink(target.to_owned()));
     }
 
-    /// Puts something there that is no regular file, as a FIFO or a device would be.
+    /// Puts something there that is not a regular file, like a FIFO or a device.
     pub fn put_special(&self, path: &str) {
         self.place(path, NodeKind::Other);
     }
 
-    /// How many bytes were read from files since this was last asked.
+    /// How many bytes were read from files since the last call.
     pub fn take_bytes_read(&self) -> u64 {
         self.lock().bytes_read.swap(0, Ordering::SeqCst)
     }
 
-    /// Sets the mode of what is there.
+    /// Sets the mode of the entry there.
     pub fn set_mode(&self, path: &str, mode: u32) {
         let mut tree = self.lock();
         let changed = tree.tick();
@@ -104,12 +104,12 @@ impl MemoryTree {
         node.changed = changed;
     }
 
-    /// Removes what is there and everything beneath it.
+    /// Removes the entry there and everything beneath it.
     pub fn delete(&self, path: &str) {
         self.lock().remove(path);
     }
 
-    /// The bytes of the file there; `None` when there is no regular file.
+    /// The bytes of the file there; `None` if there is no regular file.
     pub fn bytes(&self, path: &str) -> Option<Vec<u8>> {
         match &self.lock().nodes.get(path)?.what {
             NodeKind::File(bytes) => Some(bytes.to_vec()),
@@ -117,17 +117,17 @@ impl MemoryTree {
         }
     }
 
-    /// The text of the file there; panics when there is none, or when it is not UTF-8.
+    /// The text of the file there; panics if there is none, or if it is not UTF-8.
     pub fn text(&self, path: &str) -> String {
         String::from_utf8(self.bytes(path).expect("a file")).expect("UTF-8")
     }
 
-    /// The mode of what is there.
+    /// The mode of the entry there.
     pub fn mode(&self, path: &str) -> Option<u32> {
         self.lock().nodes.get(path).map(|node| node.mode)
     }
 
-    /// What sort of thing is there.
+    /// The kind of the entry there.
     pub fn kind(&self, path: &str) -> Option<FileKind> {
         self.lock().nodes.get(path).map(|node| node.what.kind())
     }
@@ -200,17 +200,17 @@ impl Node {
 }
 
 impl Tree {
-    /// Where an open file counts what is read from it.
+    /// The counter for bytes read from an open file.
     pub(super) fn read_counter(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.bytes_read)
     }
 
-    /// What is at a path, looking at the entry alone.
+    /// The node at a path, without following links.
     pub(super) fn get(&self, path: &WorkPath) -> Option<&Node> {
         self.nodes.get(path.as_str())
     }
 
-    /// What is at a path that must not cross a symlink. `None` when nothing is there.
+    /// The node at a path that must not cross a symlink; `None` if there is none.
     pub(super) fn locate(&self, path: &WorkPath) -> Result<Option<&Node>, OpsError> {
         let mut parent = path.parent();
         let mut missing = false;
@@ -232,7 +232,7 @@ impl Tree {
         Ok(if missing { None } else { self.get(path) })
     }
 
-    /// What is at a path; an error when nothing is, or when it is a symlink.
+    /// The node at a path; an error if there is none, or if it is a symlink.
     pub(super) fn existing(&self, path: &WorkPath) -> Result<&Node, OpsError> {
         let node = self
             .locate(path)?
@@ -287,7 +287,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Puts a node at a path whose parents exist. `mode` is what is kept of the old one.
+    /// Puts a node at a path whose parents exist. `mode` is the old node's mode, if kept.
     pub(super) fn insert(&mut self, path: &WorkPath, what: NodeKind, mode: Option<u32>) -> &Node {
         let new = match what {
             NodeKind::Directory => 0o755,

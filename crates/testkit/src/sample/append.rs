@@ -1,4 +1,4 @@
-//! `append`: adds a line to a file. A mutating tool whose effects the outside world can count.
+//! `append`: adds a line to a file. A mutating tool whose effects a test can count.
 
 use haft_contract::{
     Access, CallContext, Effects, NoProgress, Plan, PlanContext, Tool, ToolError, ToolSpec,
@@ -6,7 +6,7 @@ use haft_contract::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The tool.
+/// The `append` tool.
 #[derive(Debug, Clone, Copy)]
 pub struct Append;
 

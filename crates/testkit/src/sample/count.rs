@@ -8,7 +8,7 @@ use haft_contract::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The tool.
+/// The `count` tool.
 #[derive(Debug, Clone, Copy)]
 pub struct Count;
 
@@ -33,7 +33,7 @@ pub struct Output {
 /// The typed part of its progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct CountProgress {
-    /// The number just said.
+    /// The current number.
     pub number: u64,
 }
 

@@ -1,4 +1,4 @@
-//! `echo`: gives back what it was given. The smallest tool there is.
+//! `echo`: returns its input. The smallest possible tool.
 
 use haft_contract::{
     CallContext, Content, Effects, NoProgress, Plan, PlanContext, Tool, ToolError, ToolSpec,
@@ -7,7 +7,7 @@ use haft_contract::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The tool.
+/// The `echo` tool.
 #[derive(Debug, Clone, Copy)]
 pub struct Echo;
 

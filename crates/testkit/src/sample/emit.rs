@@ -1,4 +1,4 @@
-//! `emit`: pushes the bytes it is given to the output sink, chunk by chunk, as a command would.
+//! `emit`: writes the given bytes to the output sink, chunk by chunk, as a command would.
 
 use haft_contract::{
     CallContext, Effects, NoProgress, Plan, PlanContext, Tool, ToolError, ToolSpec, ops::Stream,
@@ -6,7 +6,7 @@ use haft_contract::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The tool.
+/// The `emit` tool.
 #[derive(Debug, Clone, Copy)]
 pub struct Emit;
 

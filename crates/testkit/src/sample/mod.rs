@@ -1,4 +1,4 @@
-//! Sample tools, one file each, written against the contract as any tool is. Tests of the runtime
+//! Sample tools, one file each, written against the contract like any tool. Tests of the runtime
 //! call them; a newcomer can read them as the smallest examples of each kind.
 //!
 //! `stubborn` and `rogue` misbehave on purpose: the runtime has to cope.

@@ -1,4 +1,4 @@
-//! `panic`: breaks while it runs. The call must still end with an outcome.
+//! `panic`: panics while it runs. The call must still end with an outcome.
 
 use haft_contract::{
     CallContext, Effects, NoProgress, Plan, PlanContext, Tool, ToolError, ToolSpec,
@@ -6,7 +6,7 @@ use haft_contract::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The tool.
+/// The `panic` tool.
 #[derive(Debug, Clone, Copy)]
 pub struct Panic;
 

@@ -1,4 +1,4 @@
-//! `rogue`: plans one path and touches another. The context must refuse what the plan does not
+//! `rogue`: plans one path and touches another. The context must refuse whatever the plan does not
 //! name, whichever operation is tried.
 
 use haft_contract::{
@@ -8,7 +8,7 @@ use haft_contract::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The tool.
+/// The `rogue` tool.
 #[derive(Debug, Clone, Copy)]
 pub struct Rogue;
 

@@ -1,4 +1,4 @@
-//! `sleep`: waits, reports how far it is, and stops when told.
+//! `sleep`: waits, reports progress, and stops when told.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use haft_contract::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How often it reports, at most.
+/// The most reports it makes.
 const REPORTS: u64 = 20;
 
-/// The tool.
+/// The `sleep` tool.
 #[derive(Debug, Clone, Copy)]
 pub struct Sleep;
 

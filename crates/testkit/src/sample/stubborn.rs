@@ -1,4 +1,4 @@
-//! `stubborn`: never looks at its cancel token. Deadlines and cancels must end it all the same.
+//! `stubborn`: never checks its cancel token. Deadlines and cancels must still end it.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use haft_contract::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The tool.
+/// The `stubborn` tool.
 #[derive(Debug, Clone, Copy)]
 pub struct Stubborn;
 

@@ -1,4 +1,4 @@
-//! What a back end supplies to be tested, and the few words the cases share.
+//! What a back end supplies to be tested, and helpers the cases share.
 
 use std::{fmt::Debug, sync::OnceLock};
 
@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::memory::MemoryTree;
 
-/// A fresh, empty workspace on some back end, with a way behind its back. One fixture serves one
-/// case. Paths are relative to the workspace; parents are made as needed.
+/// A fresh, empty workspace on some back end, and access behind its back. One fixture serves one
+/// case. Paths are relative to the workspace; parents are created as needed.
 #[allow(
     async_fn_in_trait,
     reason = "suites run on one thread and need no `Send`"
@@ -25,37 +25,35 @@ pub trait BackendFixture {
         *self.operations().tiers.first().expect("a tier")
     }
 
-    /// Puts a file there, in place: a file that exists keeps its identity, as when an editor
-    /// writes to it.
+    /// Writes a file in place: an existing file keeps its identity, as when an editor writes to it.
     async fn put(&self, path: &str, bytes: &[u8]);
 
     /// Makes a directory.
     async fn put_directory(&self, path: &str);
 
-    /// Makes a symlink whose target is this text.
+    /// Makes a symlink with this target text.
     async fn put_symlink(&self, path: &str, target: &str);
 
-    /// Makes something that is no regular file: a FIFO where the back end has them.
+    /// Makes something that is not a regular file: a FIFO if the back end has them.
     async fn put_special(&self, path: &str);
 
     /// Sets the mode of a file.
     async fn set_mode(&self, path: &str, mode: u32);
 
-    /// The bytes of a regular file; `None` when there is none.
+    /// The bytes of a regular file; `None` if there is none.
     async fn bytes(&self, path: &str) -> Option<Vec<u8>>;
 
-    /// The names in a directory, hidden ones too, sorted.
+    /// The names in a directory, including hidden ones, sorted.
     async fn names(&self, path: &str) -> Vec<String>;
 
-    /// Puts a file outside the workspace and gives the absolute path a symlink would name.
+    /// Puts a file outside the workspace and returns the absolute path a symlink would name.
     async fn put_outside(&self, name: &str, bytes: &[u8]) -> String;
 
-    /// The bytes of a file outside the workspace; `None` when there is none.
+    /// The bytes of a file outside the workspace; `None` if there is none.
     async fn outside_bytes(&self, name: &str) -> Option<Vec<u8>>;
 }
 
-/// The in-memory back end, to be tested by its own suites and to be used as the example of a
-/// fixture.
+/// The in-memory back end, tested by its own suites and an example of a fixture.
 #[derive(Default)]
 pub struct MemoryFixture {
     tree: MemoryTree,

@@ -98,33 +98,33 @@ super::suite! { $
     what_a_session_read_is_seen_by_the_other_instance,
 }
 
-/// A fresh, empty ledger with a way behind its back. One fixture serves one case.
+/// A fresh, empty ledger and access behind its back. One fixture serves one case.
 #[allow(
     async_fn_in_trait,
     reason = "suites run on one thread and need no `Send`"
 )]
 pub trait LedgerFixture {
-    /// Writes the record.
+    /// The side that writes the record.
     fn ledger(&self) -> Arc<dyn Ledger>;
 
-    /// Reads the record.
+    /// The side that reads the record.
     fn history(&self) -> Arc<dyn History>;
 
     /// A second instance on the same store, as another process would open it.
     async fn another(&self) -> Arc<dyn Ledger>;
 
-    /// Gives the ledger up as `kill -9` would, without flushing, and opens the same store anew.
-    /// The case has dropped everything it held of the old one.
+    /// Abandons the ledger as `kill -9` would, without flushing, and reopens the same store. The
+    /// case has dropped everything it held of the old one.
     async fn reopen(&mut self);
 
     /// Changes the stored content of one record behind the ledger's back.
     async fn tamper(&self, tenant: &TenantId, sequence: u64);
 
-    /// How many artifacts are kept, unfinished ones too.
+    /// How many artifacts are kept, including unfinished ones.
     async fn kept_artifacts(&self) -> usize;
 }
 
-/// The in-memory ledger, to be tested by the suite and to be used as the example of a fixture.
+/// The in-memory ledger, tested by the suite and an example of a fixture.
 #[derive(Default)]
 pub struct MemoryLedgerFixture(MemoryLedger);
 

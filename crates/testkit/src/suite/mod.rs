@@ -22,7 +22,7 @@ use std::{future::Future, time::Duration};
 /// How long one case may take. A hang is a failure, not a stuck build.
 pub const CASE_LIMIT: Duration = crate::PATIENCE;
 
-/// Runs one case on a runtime of its own. Called by the suite macros.
+/// Runs one case on its own runtime. Called by the suite macros.
 pub fn run(case: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -35,8 +35,8 @@ pub fn run(case: impl Future<Output = ()>) {
     runtime.shutdown_timeout(Duration::from_secs(5));
 }
 
-/// Declares a suite: its macro, and the list of its cases. The first token is a `$`, which a
-/// macro that writes a macro cannot write itself.
+/// Declares a suite: its macro, and the list of its cases. The first token is a `$`, because a
+/// macro that writes a macro cannot write one itself.
 macro_rules! suite {
     ($d:tt $(#[$doc:meta])* $name:ident, $module:ident: $($case:ident,)+) => {
         /// The names of the cases, in the order of the list.

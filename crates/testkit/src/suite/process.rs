@@ -69,10 +69,10 @@ use haft_contract::{
 
 use super::fixture::{BackendFixture, at, works};
 
-/// Long enough that a case would fail its own limit if it were waited for.
+/// Long enough that waiting for it would exceed the case's limit.
 const LONG: &str = "1000";
 
-/// What a child left behind.
+/// The output and exit of a child.
 struct EndedChild {
     chunks: Vec<OutputChunk>,
     status: ExitStatus,
@@ -91,7 +91,7 @@ impl EndedChild {
     }
 }
 
-/// A script in the root of the workspace.
+/// A script in the workspace root.
 fn script(fixture: &impl BackendFixture, text: &str) -> Spawn {
     Spawn::new(Command::Shell(text.to_owned()), at("."), fixture.tier())
 }
@@ -133,14 +133,14 @@ async fn nothing_writes(fixture: &impl BackendFixture, path: &str, within: Durat
     );
 }
 
-/// Writes a file each from the shell and from a child of it, once there is a file `go`.
+/// Writes a file from the shell and one from its child, once the file `go` exists.
 const WRITES_WHEN_TOLD: &str = "(until test -e go; do sleep 0.02; done; echo x > child.txt) & \
      echo ready; until test -e go; do sleep 0.02; done; echo x > shell.txt; wait";
 
-/// Tells whoever is left to write, and says which files they wrote.
+/// Creates `go`, and returns which files the survivors wrote.
 async fn written_when_told(fixture: &impl BackendFixture) -> Vec<String> {
     fixture.put("go", b"").await;
-    // Somebody who looks for the same file, and takes longer to act on it, has acted.
+    // A witness that waits for the same file, and takes longer to act on it, has finished.
     let witness = "until test -e go; do sleep 0.02; done; sleep 0.3";
     finish(fixture, script(fixture, witness)).await;
     let mut names = fixture.names(".").await;
@@ -148,7 +148,7 @@ async fn written_when_told(fixture: &impl BackendFixture) -> Vec<String> {
     names
 }
 
-/// Asserts that nobody is left who would write.
+/// Asserts that no survivor writes.
 async fn nobody_writes_when_told(fixture: &impl BackendFixture) {
     let written = written_when_told(fixture).await;
     assert!(written.is_empty(), "a child lived on: {written:?}");

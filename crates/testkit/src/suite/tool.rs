@@ -1,5 +1,5 @@
-//! What every tool must say about itself. The rules are in `docs/spec/tool.md`; the suite is
-//! `tool_suite!`, and how a tool *behaves* is for its own tests, through the harness.
+//! What every tool must declare about itself. The rules are in `docs/spec/tool.md`; the suite is
+//! `tool_suite!`. A tool's own tests check how it *behaves*, through the harness.
 
 #![allow(
     clippy::unused_async,
@@ -41,32 +41,33 @@ super::suite! { $
     the_payload_is_in_the_text,
 }
 
-/// A tool and inputs it accepts, at least one.
+/// A tool and at least one input it accepts.
 pub struct ToolFixture {
     /// The tool.
     pub tool: Arc<dyn ErasedTool>,
-    /// Inputs as a model would write them, after aliases.
+    /// Inputs as a model would write them, after aliases are applied.
     pub examples: Vec<Value>,
-    /// Calls of which it is known what a model must read.
+    /// Calls with a known result for the model.
     pub results: Vec<KnownResult>,
 }
 
-/// A call, how it ends, and what a model must read of it. The workspace has the files of
-/// [`KNOWN_FILES`]. `{flood}` in the input stands for the id of a call whose output was too long.
+/// A call, how it ends, and what a model must read in its result. The workspace has the files of
+/// [`KNOWN_FILES`]. `{flood}` in the input is replaced by the id of a call whose output was too
+/// long.
 #[derive(Debug, Clone)]
 pub struct KnownResult {
-    /// What is asked.
+    /// The call's input.
     pub input: Value,
     /// How it ends.
     pub ends: Terminal,
-    /// Every one of these is in the text.
+    /// The text contains each of these.
     pub payload: Vec<&'static str>,
 }
 
-/// What the tool whose output is too long is called here.
+/// The name of the tool whose output is too long.
 const FLOOD: &str = "known_flood";
 
-/// The files of the workspace in which known results come about.
+/// The files in the workspace of the known results.
 pub const KNOWN_FILES: [(&str, &str); 2] = [
     ("known.txt", "a line nobody could guess\nand another\n"),
     ("folder/deep.txt", "deep\n"),
@@ -109,7 +110,7 @@ impl ToolFixture {
         }
     }
 
-    /// The same with calls of which it is known what a model must read.
+    /// Adds calls with a known result for the model.
     #[must_use]
     pub fn known(mut self, results: impl IntoIterator<Item = KnownResult>) -> Self {
         self.results.extend(results);
@@ -130,7 +131,7 @@ impl ToolFixture {
     }
 }
 
-/// R2: something to show to a person, and enough for a model.
+/// R2: something to show a person, and enough for a model.
 pub async fn the_title_and_description_are_there(fixture: ToolFixture) {
     let spec = fixture.tool.spec();
     assert!(
@@ -146,7 +147,7 @@ pub async fn the_title_and_description_are_there(fixture: ToolFixture) {
     );
 }
 
-/// R2: a model chooses well only if it knows when not to.
+/// R2: a model chooses well only if it also knows when not to use a tool.
 pub async fn the_description_says_when_not_to_use_it(fixture: ToolFixture) {
     let description = fixture.tool.spec().description.to_lowercase();
     let says = ["not ", "never ", "instead", "rather than"];
@@ -157,7 +158,7 @@ pub async fn the_description_says_when_not_to_use_it(fixture: ToolFixture) {
     );
 }
 
-/// No default passes its maximum, and no idle limit its maximum.
+/// No default exceeds its maximum, and no idle limit its maximum.
 pub async fn the_deadlines_are_in_order(fixture: ToolFixture) {
     let spec = fixture.tool.spec();
     let actions = spec.actions.iter().map(|action| action.deadline);
@@ -185,7 +186,7 @@ pub async fn actions_are_those_that_plans_name(fixture: ToolFixture) {
     assert_eq!(declared, planned, "actions of `{}`", fixture.name());
 }
 
-/// R5, R6: an alias is a good name and not the tool's own.
+/// R5, R6: an alias is a valid name and differs from the tool's own.
 pub async fn aliases_are_names_of_their_own(fixture: ToolFixture) {
     let aliases = fixture.tool.spec().aliases;
     for (index, alias) in aliases.iter().enumerate() {
@@ -195,7 +196,7 @@ pub async fn aliases_are_names_of_their_own(fixture: ToolFixture) {
     }
 }
 
-/// An alias leads to a parameter there is, and hides none.
+/// An alias leads to an existing parameter, and hides none.
 pub async fn parameter_aliases_lead_to_parameters(fixture: ToolFixture) {
     let parameters = fixture.parameters();
     let is_parameter = |name: &str| parameters.iter().any(|(parameter, _)| parameter == name);
@@ -213,7 +214,7 @@ pub async fn parameter_aliases_lead_to_parameters(fixture: ToolFixture) {
     }
 }
 
-/// A model that invents a parameter is told, so the schema admits no others.
+/// A model that invents a parameter gets an error, so the schema allows no others.
 pub async fn the_input_schema_is_a_closed_object(fixture: ToolFixture) {
     let schema = fixture.tool.input_schema();
     assert_eq!(schema["type"], "object", "{schema}");
@@ -247,8 +248,8 @@ pub async fn schemas_are_the_same_each_time(fixture: ToolFixture) {
     assert_eq!(text(), text());
 }
 
-/// A client that meets a keyword or format it does not know warns or refuses the tool, and every
-/// word of a schema is paid for in each conversation.
+/// A client that meets an unknown keyword or format warns or refuses the tool, and every word of a
+/// schema is paid for in each conversation.
 pub async fn shown_schemas_hold_only_what_providers_know(fixture: ToolFixture) {
     let entry = registered(fixture.tool);
     for format in [Format::Mcp, Format::OpenAi, Format::Anthropic] {
@@ -267,7 +268,7 @@ pub async fn shown_schemas_hold_only_what_providers_know(fixture: ToolFixture) {
     }
 }
 
-/// The examples are inputs of this tool.
+/// The examples are valid inputs of this tool.
 pub async fn the_examples_parse(fixture: ToolFixture) {
     assert!(
         !fixture.examples.is_empty(),
@@ -290,7 +291,7 @@ pub async fn an_unknown_field_is_refused(fixture: ToolFixture) {
     }
 }
 
-/// The same input gives the same plan, and planning needs no operations by its type.
+/// The same input gives the same plan; by its type, planning gets no operations.
 pub async fn planning_is_pure(fixture: ToolFixture) {
     for example in &fixture.examples {
         assert_eq!(
@@ -317,8 +318,8 @@ pub async fn a_plan_is_never_looser_than_its_accesses(fixture: ToolFixture) {
     }
 }
 
-/// What was asked for, and what went wrong, is in the text: a model reads that, and the structured
-/// output is sent beside it only where it says the same. A refusal says who refused and why.
+/// The text contains what was requested and what went wrong: a model reads the text, and structured
+/// output accompanies it only where it says the same. A refusal says who refused and why.
 pub async fn the_payload_is_in_the_text(fixture: ToolFixture) {
     let name = fixture.name().to_owned();
     assert!(
@@ -363,13 +364,13 @@ fn workspace() -> HarnessBuilder {
     Harness::memory().configure(|builder| builder.provider(provider, tools))
 }
 
-/// More than is shown, with a line in the middle.
+/// More output than is shown, all in short lines.
 fn flood() -> Value {
     let line = b"one line of many\n".as_slice();
     json!({"chunks": [{"bytes": line}], "repeat": 10_000})
 }
 
-/// A built-in tool as MCP clients are shown it.
+/// A built-in tool as shown to MCP clients.
 pub fn mcp_definition(tool: Arc<dyn ErasedTool>) -> Value {
     registered(tool).rendering(Format::Mcp).clone()
 }

@@ -1,4 +1,4 @@
-//! Making, removing and moving.
+//! Creating, removing and moving.
 
 use haft_contract::{
     ErrorKind,
@@ -7,7 +7,7 @@ use haft_contract::{
 
 use crate::suite::fixture::{BackendFixture, at, fails, fails_as, works};
 
-/// Parents are made too, and a directory that exists is fine.
+/// Parents are created too, and a directory that exists is fine.
 pub async fn make_dir_makes_parents_and_repeats(fixture: impl BackendFixture) {
     let files = fixture.operations().files;
     for _ in 0..2 {
@@ -30,7 +30,7 @@ pub async fn make_dir_refuses_a_file(fixture: impl BackendFixture) {
     );
 }
 
-/// One file goes, its neighbours stay.
+/// One file is removed, its neighbours stay.
 pub async fn remove_takes_one_file(fixture: impl BackendFixture) {
     fixture.put("a.txt", b"").await;
     fixture.put("b.txt", b"").await;
@@ -42,7 +42,7 @@ pub async fn remove_takes_one_file(fixture: impl BackendFixture) {
     assert_eq!(fixture.names(".").await, ["b.txt"]);
 }
 
-/// A directory goes only when a tree was meant, and then with everything beneath it.
+/// A directory is removed only if a tree was requested, and then with everything beneath it.
 pub async fn remove_takes_a_tree_only_when_told(fixture: impl BackendFixture) {
     fixture.put("folder/deep/file.txt", b"").await;
     fixture.put("folder2/file.txt", b"").await;
@@ -58,7 +58,7 @@ pub async fn remove_takes_a_tree_only_when_told(fixture: impl BackendFixture) {
     assert_eq!(fixture.names(".").await, ["folder2"]);
 }
 
-/// SL-15: a link goes, what it leads to stays; beneath a tree as well.
+/// SL-15: a link is removed, its target stays; beneath a tree as well.
 pub async fn remove_never_follows_a_link(fixture: impl BackendFixture) {
     let outside = fixture.put_outside("secret.txt", b"secret").await;
     let folder = outside
@@ -83,7 +83,7 @@ pub async fn remove_never_follows_a_link(fixture: impl BackendFixture) {
     );
 }
 
-/// The workspace itself is not for removing.
+/// The workspace itself cannot be removed.
 pub async fn remove_refuses_the_root(fixture: impl BackendFixture) {
     fixture.put("file.txt", b"kept").await;
     let files = fixture.operations().files;
@@ -94,7 +94,7 @@ pub async fn remove_refuses_the_root(fixture: impl BackendFixture) {
     assert_eq!(fixture.names(".").await, ["file.txt"]);
 }
 
-/// Both move, parents of the destination appear.
+/// Both move, and the destination's parents are created.
 pub async fn rename_moves_files_and_directories(fixture: impl BackendFixture) {
     fixture.put("file.txt", b"file").await;
     fixture.put("folder/deep/file.txt", b"deep").await;
@@ -117,7 +117,7 @@ pub async fn rename_moves_files_and_directories(fixture: impl BackendFixture) {
     );
 }
 
-/// A file in the way stays unless replacing was asked for.
+/// A file in the way stays unless replacing was requested.
 pub async fn rename_obeys_overwrite(fixture: impl BackendFixture) {
     fixture.put("from.txt", b"from").await;
     fixture.put("to.txt", b"to").await;

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::suite::fixture::{BackendFixture, at, fails, never, works};
 
-/// All bytes, the source's permission bits, and the destination's missing parents.
+/// Copies all bytes and the permission bits, and creates the destination's missing parents.
 pub async fn copy_is_complete_and_keeps_the_mode(fixture: impl BackendFixture) {
     let bytes: Vec<u8> = (0..=255).cycle().take(300_001).collect();
     fixture.put("from.bin", &bytes).await;
@@ -49,7 +49,7 @@ pub async fn copy_onto_itself_is_an_error(fixture: impl BackendFixture) {
     );
 }
 
-/// A file in the way stays unless replacing was asked for.
+/// A file in the way stays unless replacing was requested.
 pub async fn copy_obeys_overwrite(fixture: impl BackendFixture) {
     fixture.put("from.txt", b"from").await;
     fixture.put("to.txt", b"to").await;
@@ -71,7 +71,7 @@ pub async fn copy_obeys_overwrite(fixture: impl BackendFixture) {
     assert_eq!(fixture.names(".").await, ["from.txt", "to.txt"]);
 }
 
-/// Mistake 3: whoever reads the destination during a copy sees the old file or the new one.
+/// Mistake 3: a reader of the destination during a copy sees the old file or the new one.
 pub async fn copy_never_truncates_first(fixture: impl BackendFixture) {
     let files = fixture.operations().files;
     works("write", files.write(&at("to"), anything(&large(0))).await);
@@ -93,8 +93,8 @@ pub async fn copy_never_truncates_first(fixture: impl BackendFixture) {
     );
 }
 
-/// Cancelled before: nothing happens. Cancelled on the way: the old file or the whole new one,
-/// and no half copy beside it.
+/// Cancelled before: nothing happens. Cancelled during: the old file or the whole new one, and no
+/// partial copy next to it.
 pub async fn a_cancelled_copy_leaves_the_destination(fixture: impl BackendFixture) {
     let bytes = vec![b'n'; 8 << 20];
     fixture.put("from", &bytes).await;
@@ -120,7 +120,7 @@ pub async fn a_cancelled_copy_leaves_the_destination(fixture: impl BackendFixtur
     assert_eq!(fixture.names(".").await, ["from", "to"]);
 }
 
-/// Reports never go down, never pass the size, and end at it.
+/// Progress never decreases, never exceeds the size, and ends at it.
 pub async fn copy_reports_progress_upward(fixture: impl BackendFixture) {
     let size = 3 << 20;
     fixture.put("from", &vec![7; size]).await;

@@ -1,4 +1,4 @@
-//! Looking without changing: stat, ranged reads, listing.
+//! Reading without changing: stat, ranged reads, listing.
 
 use haft_contract::{
     ErrorKind,
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::reach::{anything, list, quiet};
 use crate::suite::fixture::{BackendFixture, at, fails, never, read_all, works};
 
-/// Kind, size and permission bits; a size of zero for what is no file.
+/// Kind, size and permission bits; size zero for anything but a file.
 pub async fn stat_tells_kind_size_and_mode(fixture: impl BackendFixture) {
     fixture.put("file.txt", b"12345").await;
     fixture.set_mode("file.txt", 0o640).await;
@@ -29,7 +29,7 @@ pub async fn stat_tells_kind_size_and_mode(fixture: impl BackendFixture) {
     assert_eq!(reader.stat(), &file, "a reader tells the same as stat");
 }
 
-/// A link is told as a link.
+/// A link is reported as a link.
 pub async fn stat_does_not_follow_a_final_link(fixture: impl BackendFixture) {
     fixture.put("file.txt", b"12345").await;
     fixture.put_symlink("link", "file.txt").await;
@@ -41,7 +41,7 @@ pub async fn stat_does_not_follow_a_final_link(fixture: impl BackendFixture) {
     }
 }
 
-/// Mistake 11: a range is read where it lies; fewer bytes than asked mean the end.
+/// Mistake 11: reads start at any offset; fewer bytes than requested mean the end.
 pub async fn reads_are_ranged(fixture: impl BackendFixture) {
     fixture.put("file.txt", b"0123456789").await;
     let files = fixture.operations().files;
@@ -85,7 +85,7 @@ pub async fn a_reader_keeps_the_file_it_opened(fixture: impl BackendFixture) {
     }
 }
 
-/// What is not there is `not_found`, in every operation that needs it.
+/// Every operation that needs something missing returns `not_found`.
 pub async fn missing_things_are_not_found(fixture: impl BackendFixture) {
     fixture.put_directory("folder").await;
     let files = fixture.operations().files;
@@ -158,7 +158,7 @@ pub async fn a_directory_is_no_file(fixture: impl BackendFixture) {
     );
 }
 
-/// Nothing is beneath a file.
+/// There is nothing beneath a file.
 pub async fn a_file_is_no_directory(fixture: impl BackendFixture) {
     fixture.put("file.txt", b"kept").await;
     let files = fixture.operations().files;
@@ -175,7 +175,7 @@ pub async fn a_file_is_no_directory(fixture: impl BackendFixture) {
     );
 }
 
-/// Names in order, hidden ones too, each with its kind and size.
+/// Names in order, including hidden ones, each with its kind and size.
 pub async fn list_is_sorted_and_typed(fixture: impl BackendFixture) {
     fixture.put("b.txt", b"12").await;
     fixture.put("a.txt", b"1").await;
@@ -229,7 +229,7 @@ pub async fn list_stops_at_its_limit_and_counts_the_rest(fixture: impl BackendFi
     assert_eq!(listing.omitted, 7);
 }
 
-/// Withheld paths never show; ignored ones do not when ignores are respected.
+/// Withheld paths never show; ignored ones do not if ignores are respected.
 pub async fn list_leaves_out_what_is_ignored_or_withheld(fixture: impl BackendFixture) {
     // Some implementations read `.gitignore` only in a repository.
     fixture.put(".git/HEAD", b"ref: refs/heads/main\n").await;
@@ -266,7 +266,8 @@ pub async fn list_leaves_out_what_is_ignored_or_withheld(fixture: impl BackendFi
     }
 }
 
-/// PE-24: links are entries, also in a circle and also when they leave; nothing is listed twice.
+/// PE-24: links are listed as entries, even circular ones and those that leave; nothing is listed
+/// twice.
 pub async fn list_shows_links_without_following_them(fixture: impl BackendFixture) {
     let outside = fixture.put_outside("secret.txt", b"").await;
     let folder = outside

@@ -1,4 +1,4 @@
-//! Where a path may lead: links, the way out, and things that are no files.
+//! Where a path may lead: links, escapes, and things that are not files.
 
 use haft_contract::{
     ErrorKind,
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::suite::fixture::{BackendFixture, at, fails, fails_as, never, read_all, works};
 
-/// A link inside the workspace is followed, by file, by directory and over `..`.
+/// A link inside the workspace is followed: to a file, to a directory and over `..`.
 pub async fn resolve_follows_links_beneath_the_root(fixture: impl BackendFixture) {
     fixture.put("data/real.txt", b"x").await;
     fixture.put_symlink("link.txt", "data/real.txt").await;
@@ -37,7 +37,7 @@ pub async fn resolve_knows_the_root(fixture: impl BackendFixture) {
     );
 }
 
-/// What does not exist keeps its name below the nearest parent that does.
+/// A missing path keeps its name below the nearest existing parent.
 pub async fn resolve_keeps_the_rest_of_a_missing_path(fixture: impl BackendFixture) {
     fixture.put_directory("data").await;
     fixture.put_symlink("folder", "data").await;
@@ -49,7 +49,7 @@ pub async fn resolve_keeps_the_rest_of_a_missing_path(fixture: impl BackendFixtu
     assert_eq!((resolved.path, resolved.stat), (at("nothing"), None));
 }
 
-/// SL-01, SL-02: a link that leaves the workspace leads nowhere.
+/// SL-01, SL-02: a link that leaves the workspace is refused.
 pub async fn resolve_refuses_a_link_that_leaves(fixture: impl BackendFixture) {
     let outside = fixture.put_outside("secret.txt", b"secret").await;
     fixture.put_symlink("file", &outside).await;
@@ -75,7 +75,7 @@ pub async fn resolve_refuses_a_link_that_leaves(fixture: impl BackendFixture) {
     }
 }
 
-/// SL-04: also when nothing is at its end yet.
+/// SL-04: even if its target does not exist yet.
 pub async fn resolve_refuses_a_dangling_link_that_leaves(fixture: impl BackendFixture) {
     let outside = fixture.put_outside("there.txt", b"").await;
     fixture.put_symlink("link", &format!("{outside}.not")).await;
@@ -90,7 +90,7 @@ pub async fn resolve_refuses_a_dangling_link_that_leaves(fixture: impl BackendFi
     }
 }
 
-/// A link to nothing inside is followed or refused; its own name is no answer, because opening
+/// A dangling link inside is followed or refused. Its own name is never the answer, because opening
 /// that would follow it.
 pub async fn resolve_never_answers_with_a_link(fixture: impl BackendFixture) {
     fixture.put_symlink("link", "nothing").await;
@@ -127,8 +127,8 @@ pub async fn resolve_refuses_too_many_links(fixture: impl BackendFixture) {
     );
 }
 
-/// Only `resolve` follows links: every other operation refuses a path with one in the middle,
-/// and what the link leads to is as it was.
+/// Only `resolve` follows links: every other operation refuses a path with one in the middle, and
+/// the link's target does not change.
 pub async fn no_operation_crosses_a_link(fixture: impl BackendFixture) {
     fixture.put("data/file.txt", b"kept").await;
     fixture.put("source.txt", b"source").await;
@@ -243,7 +243,7 @@ pub async fn no_operation_opens_a_final_link(fixture: impl BackendFixture) {
     );
 }
 
-/// SL-01, SL-02, SL-04: links that leave are refused, and outside nothing changes or appears.
+/// SL-01, SL-02, SL-04: links that leave are refused, and nothing outside changes or appears.
 pub async fn nothing_outside_is_touched(fixture: impl BackendFixture) {
     let secret = fixture.put_outside("secret.txt", b"secret").await;
     let absent = format!(
@@ -276,7 +276,7 @@ pub async fn nothing_outside_is_touched(fixture: impl BackendFixture) {
     assert_eq!(fixture.outside_bytes("absent.txt").await, None);
 }
 
-/// PE-18: a FIFO is refused; opening it must not wait for a writer, who never comes.
+/// PE-18: a FIFO is refused; opening it must not wait for a writer that never comes.
 pub async fn special_files_are_refused_at_once(fixture: impl BackendFixture) {
     fixture.put_special("pipe").await;
     fixture.put("file.txt", b"x").await;
@@ -330,7 +330,7 @@ pub async fn odd_names_are_plain_names(fixture: impl BackendFixture) {
     assert_eq!(fixture.names(".").await.len(), names.len());
 }
 
-/// A write that expects nothing in particular.
+/// A write without an expected version.
 pub(super) fn anything(bytes: &[u8]) -> WriteFile<'_> {
     WriteFile {
         bytes,
@@ -339,7 +339,7 @@ pub(super) fn anything(bytes: &[u8]) -> WriteFile<'_> {
     }
 }
 
-/// A copy that may replace and that nobody watches.
+/// A copy that may replace and reports no progress.
 pub(super) fn quiet(cancel: &CancellationToken) -> CopyFile<'_> {
     CopyFile {
         overwrite: Overwrite::Replace,
@@ -348,7 +348,7 @@ pub(super) fn quiet(cancel: &CancellationToken) -> CopyFile<'_> {
     }
 }
 
-/// Lists one level, everything.
+/// Lists one level, including everything.
 pub(super) async fn list(files: &dyn FileOps, path: &str) -> Result<Listing, OpsError> {
     let query = ListQuery {
         depth: 1,

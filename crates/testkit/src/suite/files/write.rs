@@ -1,4 +1,4 @@
-//! Writing and appending: whole or not at all, and only onto what was expected.
+//! Writing and appending: all or nothing, and only over the expected version.
 
 use std::sync::{
     Arc,
@@ -13,13 +13,13 @@ use haft_contract::{
 use super::reach::anything;
 use crate::suite::fixture::{BackendFixture, at, fails, fails_as, read_all, works};
 
-/// How often a file is replaced while another reads it.
+/// How often a file is replaced while another task reads it.
 const REPLACEMENTS: usize = 40;
 
 /// Large enough that a write in place would be seen half done.
 pub(super) const LARGE: usize = 512 << 10;
 
-/// Bytes, whether it is new, and the version a stat then tells.
+/// Reports the bytes, whether the file is new, and the version a later stat gives.
 pub async fn a_write_reports_what_it_did(fixture: impl BackendFixture) {
     let files = fixture.operations().files;
     let path = at("file.txt");
@@ -38,7 +38,7 @@ pub async fn a_write_reports_what_it_did(fixture: impl BackendFixture) {
     );
 }
 
-/// Parents appear as needed; a plain path beneath them works at once.
+/// Missing parents are created, so that a path beneath them works at once.
 pub async fn a_write_creates_missing_parents(fixture: impl BackendFixture) {
     let files = fixture.operations().files;
     let written = files.write(&at("a/b/c/file.txt"), anything(b"x")).await;
@@ -96,8 +96,8 @@ pub async fn a_write_keeps_the_mode_without_set_id(fixture: impl BackendFixture)
     }
 }
 
-/// UN-03: a file can be made with the permission bits that are asked for, whatever the umask; never
-/// with setuid and setgid.
+/// UN-03: a file can be created with the requested permission bits, whatever the umask; never with
+/// setuid and setgid.
 pub async fn a_write_can_say_the_mode(fixture: impl BackendFixture) {
     let files = fixture.operations().files;
     for (asked, given) in [(0o600, 0o600), (0o666, 0o666), (0o6750, 0o750)] {
@@ -120,7 +120,7 @@ pub async fn a_write_can_say_the_mode(fixture: impl BackendFixture) {
     }
 }
 
-/// PE-25: a file that changed, or went, since it was read is left as it is now.
+/// PE-25: a file that changed, or was removed, since it was read is left as it is.
 pub async fn a_write_expecting_a_version_refuses_another(fixture: impl BackendFixture) {
     fixture.put("file.txt", b"read").await;
     let files = fixture.operations().files;
@@ -183,8 +183,8 @@ pub async fn a_write_expecting_nothing_refuses_a_file(fixture: impl BackendFixtu
     assert!(works("absent", files.write(&at("new.txt"), new).await).created);
 }
 
-/// A write, an append and a change from outside each give a version not seen before; looking
-/// gives the same one again.
+/// A write, an append and an outside change each give a version not seen before; reading gives the
+/// same one again.
 pub async fn every_change_has_its_own_version(fixture: impl BackendFixture) {
     let files = fixture.operations().files;
     let path = at("file.txt");
@@ -200,7 +200,7 @@ pub async fn every_change_has_its_own_version(fixture: impl BackendFixture) {
     }
 }
 
-/// Appending adds at the end, creates what is absent, and reports the version a stat tells.
+/// Appending adds at the end, creates a missing file, and reports the version a stat gives.
 pub async fn append_adds_and_creates(fixture: impl BackendFixture) {
     let files = fixture.operations().files;
     let path = at("logs/file.log");
@@ -224,7 +224,7 @@ pub(super) fn large(generation: usize) -> Vec<u8> {
     vec![b'a' + u8::try_from(generation % 26).expect("a small number"); LARGE]
 }
 
-/// Reads a file over and over until told to stop; panics if it ever sees half a generation. Gives
+/// Reads a file over and over until told to stop; panics if it ever sees half a generation. Returns
 /// how often it read.
 pub(super) fn watch(
     files: Arc<dyn FileOps>,

@@ -28,11 +28,11 @@ const RACES: usize = 40;
 /// How many calls each of two instances records while a third follows.
 const FOLLOWED: usize = 60;
 
-/// How long a follower is given to see what is on record.
+/// How long a follower gets to see everything on record.
 const FOLLOWS_WITHIN: Duration = Duration::from_secs(30);
 
-/// An accepted call is on record and open, over a restart too, until somebody claims it. Whoever does
-/// gets the request as it arrived, also what the record does not show.
+/// An accepted call is on record and open, across a restart too, until someone claims it. The
+/// claimant gets the request as received, including what the record does not show.
 pub async fn an_accepted_call_waits_for_whoever_claims_it(mut fixture: impl LedgerFixture) {
     let request = request(&principal(), "curl -u ada:hunter22-hunter22 http://x");
     let accepted = fixture.ledger().accept(&request, START).await;
@@ -54,7 +54,7 @@ pub async fn an_accepted_call_waits_for_whoever_claims_it(mut fixture: impl Ledg
     ended(&fixture, &request, Terminal::Succeeded).await;
 }
 
-/// A request that is sent twice, to any instance, is one call; an id means one request.
+/// A request sent twice, to any instance, is one call; an id belongs to one request.
 pub async fn the_same_request_is_accepted_once(fixture: impl LedgerFixture) {
     let (ledger, other) = (fixture.ledger(), fixture.another().await);
     let first = request(&principal(), "make");
@@ -71,7 +71,7 @@ pub async fn the_same_request_is_accepted_once(fixture: impl LedgerFixture) {
         let kind = refused.err().map(|error| error.kind());
         assert_eq!(kind, Some(LedgerErrorKind::Conflict));
     }
-    // An id that a call has which was opened here.
+    // The id of a call that was opened here.
     let opened = request(&principal(), "make");
     let record = works("open", ledger.open(&opened, START).await);
     works("flush", ledger.flush().await);
@@ -94,7 +94,7 @@ pub async fn the_same_request_is_accepted_once(fixture: impl LedgerFixture) {
     assert_eq!(opened, 1);
 }
 
-/// Of two that claim a call in the same epoch, one gets it.
+/// If two claim a call in the same epoch, one gets it.
 pub async fn a_claim_is_exclusive(fixture: impl LedgerFixture) {
     let (one, two) = (fixture.ledger(), fixture.another().await);
     for _ in 0..RACES {
@@ -115,12 +115,12 @@ pub async fn a_claim_is_exclusive(fixture: impl LedgerFixture) {
     }
 }
 
-/// What nobody accepted, what is another tenant's, and what is over.
+/// Calls that nobody accepted, that belong to another tenant, or that are over.
 pub async fn a_claim_is_refused_where_there_is_nothing_to_claim(fixture: impl LedgerFixture) {
     let ledger = fixture.ledger();
     let unknown = request(&principal(), "make");
     refused(&*ledger, &unknown, Epoch::FIRST, LedgerErrorKind::NotFound).await;
-    // What runs where it was opened is nobody else's.
+    // A call that runs where it was opened belongs to nobody else.
     let record = works("open", ledger.open(&unknown, START).await);
     works("flush", ledger.flush().await);
     refused(&*ledger, &unknown, Epoch::FIRST, LedgerErrorKind::NotFound).await;
@@ -137,8 +137,8 @@ pub async fn a_claim_is_refused_where_there_is_nothing_to_claim(fixture: impl Le
     refused(&*ledger, &theirs, next, LedgerErrorKind::Over).await;
 }
 
-/// Once a newer claim holds a call, the older one starts nothing: neither a start that waits for the
-/// disk nor one that does not is recorded.
+/// Once a newer claim holds a call, the older one starts nothing: no start is recorded, durable or
+/// queued.
 pub async fn a_superseded_claim_can_start_nothing(fixture: impl LedgerFixture) {
     let (one, two) = (fixture.ledger(), fixture.another().await);
     for durability in [Durability::Durable, Durability::Queued] {
@@ -162,8 +162,8 @@ pub async fn a_superseded_claim_can_start_nothing(fixture: impl LedgerFixture) {
     }
 }
 
-/// A worker that was taken for dead and comes back: how the call ended for it is kept as evidence, and
-/// the outcome is what the newer claim says, whoever is first.
+/// A worker taken for dead comes back: the outcome it saw is kept as evidence, and the newer
+/// claim's outcome counts, whichever is first.
 pub async fn a_superseded_claim_cannot_settle(fixture: impl LedgerFixture) {
     let (one, two) = (fixture.ledger(), fixture.another().await);
     for stale_first in [true, false] {
@@ -202,7 +202,7 @@ pub async fn a_superseded_claim_cannot_settle(fixture: impl LedgerFixture) {
     );
 }
 
-/// A call whose worker is gone before it started is claimed again, in a newer epoch.
+/// A call whose worker died before it started is claimed again, in a newer epoch.
 pub async fn a_claimed_call_outlives_whoever_claimed_it(mut fixture: impl LedgerFixture) {
     let request = request(&principal(), "make");
     works("accept", fixture.ledger().accept(&request, START).await);
@@ -210,7 +210,7 @@ pub async fn a_claimed_call_outlives_whoever_claimed_it(mut fixture: impl Ledger
         "claim",
         claim(&*fixture.ledger(), &request, Epoch::FIRST).await,
     );
-    // As a process that is killed would: nothing is settled.
+    // Like a killed process: nothing is settled.
     std::mem::forget(claimed.record);
     fixture.reopen().await;
     let ledger = fixture.ledger();
@@ -229,8 +229,8 @@ pub async fn a_claimed_call_outlives_whoever_claimed_it(mut fixture: impl Ledger
     ended(&fixture, &request, Terminal::Succeeded).await;
 }
 
-/// A call that had started and may have changed something is never run again: it is unknown how it
-/// ended, and the record says so.
+/// A call that had started and may have changed something is never run again: its outcome is
+/// unknown, and the record says so.
 pub async fn a_started_call_in_doubt_is_unknown(fixture: impl LedgerFixture) {
     let (one, two) = (fixture.ledger(), fixture.another().await);
     let request = request(&principal(), "make");
@@ -250,7 +250,7 @@ pub async fn a_started_call_in_doubt_is_unknown(fixture: impl LedgerFixture) {
     ended(&fixture, &request, Terminal::Unknown).await;
 }
 
-/// A call that only reads, or that says it may be repeated, is given out again after its start.
+/// A call that only reads, or declares itself repeatable, is handed out again after its start.
 pub async fn a_started_call_that_may_be_repeated_is_claimed_again(fixture: impl LedgerFixture) {
     let (one, two) = (fixture.ledger(), fixture.another().await);
     let mut idempotent = Effects::UNKNOWN;
@@ -274,7 +274,7 @@ pub async fn a_started_call_that_may_be_repeated_is_claimed_again(fixture: impl 
     }
 }
 
-/// Whoever follows the record sees every call, although two write at the same time.
+/// A follower of the record sees every call, although two instances write at the same time.
 pub async fn followers_miss_nothing(fixture: impl LedgerFixture) {
     let (one, two) = (fixture.ledger(), fixture.another().await);
     let write = |ledger: Arc<dyn Ledger>| async move {
@@ -297,7 +297,7 @@ pub async fn followers_miss_nothing(fixture: impl LedgerFixture) {
     assert_eq!(followed, written);
 }
 
-/// Asks again and again for what comes after the last position seen, until there are so many calls.
+/// Polls for calls after the last position seen until it has this many.
 async fn follow(history: &dyn History, calls: usize) -> BTreeSet<CallId> {
     let tenant = principal().tenant.clone();
     let (mut seen, mut after) = (BTreeSet::new(), None);
@@ -314,12 +314,12 @@ async fn follow(history: &dyn History, calls: usize) -> BTreeSet<CallId> {
             tokio::task::yield_now().await;
         }
     };
-    // What is missing then was passed over.
+    // Calls still missing then were skipped.
     let _ = tokio::time::timeout(FOLLOWS_WITHIN, following).await;
     seen
 }
 
-/// MC-19: what a session has read through one instance is known to the other, before it starts
+/// MC-19: what a session has read through one instance is known to the other before that starts
 /// anything.
 pub async fn what_a_session_read_is_seen_by_the_other_instance(fixture: impl LedgerFixture) {
     let (one, two) = (fixture.ledger(), fixture.another().await);
@@ -345,7 +345,7 @@ pub async fn what_a_session_read_is_seen_by_the_other_instance(fixture: impl Led
     let refused = other.append(start, Durability::Durable).await;
     let kind = refused.err().map(|error| error.kind());
     assert_eq!(kind, Some(LedgerErrorKind::ReadMore));
-    // Whoever was not judged by what was read is not held up by it.
+    // A start that was not judged by what was read is not held up by it.
     let plain = started_of("mcp__mail", judged_too_early.id);
     works("append", other.append(plain, Durability::Durable).await);
 }
@@ -373,7 +373,7 @@ async fn finish(claimed: &ClaimedCall, terminal: Terminal) {
     works("settled", claimed.record.settled().await);
 }
 
-/// Shows that a call has ended so, whichever instance is asked.
+/// Asserts that a call has this outcome on both instances.
 async fn ended(fixture: &impl LedgerFixture, request: &CallRequest, terminal: Terminal) {
     let call = fixture
         .history()

@@ -23,7 +23,7 @@ use crate::{
     suite::fixture::works,
 };
 
-/// The same call asked again finds its question, and its answer; anything else is another one.
+/// The same call asked again finds its question and its answer; any other call is a new question.
 pub async fn the_same_question_is_asked_once(fixture: impl LedgerFixture) {
     let store = fixture.ledger().approvals();
     let mine = principal();
@@ -49,7 +49,7 @@ pub async fn the_same_question_is_asked_once(fixture: impl LedgerFixture) {
     assert!(matches!(again.state, ApprovalState::Approved { .. }));
 }
 
-/// What was refused, withdrawn, used or has lapsed is asked anew.
+/// A question that was refused, withdrawn, used or expired is asked anew.
 pub async fn a_closed_question_is_asked_anew(fixture: impl LedgerFixture) {
     let store = fixture.ledger().approvals();
     let mine = principal();
@@ -78,7 +78,7 @@ pub async fn a_closed_question_is_asked_anew(fixture: impl LedgerFixture) {
     assert_ne!(after_lapse.id, last.id);
 }
 
-/// AP-13: a session has so many open questions and no more; answering one makes room.
+/// AP-13: a session has a limited number of open questions; answering one makes room.
 pub async fn ap_13_open_questions_of_a_session_are_limited(fixture: impl LedgerFixture) {
     let store = fixture.ledger().approvals();
     let mine = principal();
@@ -99,7 +99,7 @@ pub async fn ap_13_open_questions_of_a_session_are_limited(fixture: impl LedgerF
     works("ask", store.ask(limited(3)).await);
 }
 
-/// The first answer counts, and is what everybody sees.
+/// The first answer counts, and everybody sees it.
 pub async fn only_the_first_answer_counts(fixture: impl LedgerFixture) {
     let store = fixture.ledger().approvals();
     let asked = works("ask", store.ask(question(&principal(), 1)).await);
@@ -117,8 +117,8 @@ pub async fn only_the_first_answer_counts(fixture: impl LedgerFixture) {
     assert_eq!(seen.map(|seen| seen.state), Some(refused.state));
 }
 
-/// AP-05: what has lapsed, was refused or withdrawn, or whose session ended takes no answer and
-/// starts nothing.
+/// AP-05: a question that expired, was refused or withdrawn, or whose session ended takes no answer
+/// and starts nothing.
 pub async fn ap_05_a_closed_question_takes_no_answer(fixture: impl LedgerFixture) {
     let store = fixture.ledger().approvals();
     let mine = principal();
@@ -187,7 +187,7 @@ pub async fn an_answer_is_not_withdrawn_with_its_question(fixture: impl LedgerFi
     assert_eq!(untouched.expect("theirs").state, ApprovalState::Pending);
 }
 
-/// AP-02: an answer to another plan is no answer.
+/// AP-02: an answer to another plan does not count.
 pub async fn ap_02_an_answer_binds_the_plan(fixture: impl LedgerFixture) {
     let store = fixture.ledger().approvals();
     let asked = works("ask", store.ask(question(&principal(), 1)).await);
@@ -200,7 +200,7 @@ pub async fn ap_02_an_answer_binds_the_plan(fixture: impl LedgerFixture) {
     works("the right one", approve(&*store, &asked).await);
 }
 
-/// AP-06: nobody answers their own question, nor anybody without the scope.
+/// AP-06: nobody answers their own question, or any question without the scope.
 pub async fn ap_06_nobody_answers_their_own_question(fixture: impl LedgerFixture) {
     let store = fixture.ledger().approvals();
     let mine = principal();
@@ -261,7 +261,7 @@ pub async fn ap_04_another_tenants_question_is_unknown(fixture: impl LedgerFixtu
 }
 
 /// AP-01: one approval starts one call, however many try at once; the others are not recorded as
-/// started, and what else they say is.
+/// started, but their other events are.
 pub async fn ap_01_an_approval_starts_one_call(fixture: impl LedgerFixture) {
     let mine = principal();
     let approval = approved(&fixture, &mine, 1).await;
@@ -307,8 +307,8 @@ pub async fn ap_01_an_approval_starts_one_call(fixture: impl LedgerFixture) {
     );
 }
 
-/// Who waits is told of an answer, a withdrawal and the end of the session, and an answer that was
-/// given before is there at once.
+/// A waiter learns about an answer, a withdrawal and the end of the session; an earlier answer is
+/// there at once.
 pub async fn whoever_waits_is_told(fixture: impl LedgerFixture) {
     let store = fixture.ledger().approvals();
     let mine = principal();
@@ -347,7 +347,7 @@ pub async fn whoever_waits_is_told(fixture: impl LedgerFixture) {
     }
 }
 
-/// Open questions are listed oldest first, to a limit, without those that have lapsed.
+/// Open questions are listed oldest first, up to a limit, without expired ones.
 pub async fn open_questions_are_listed(fixture: impl LedgerFixture) {
     let store = fixture.ledger().approvals();
     let mut asked = Vec::new();
@@ -419,7 +419,7 @@ pub async fn ap_10_a_question_survives_reopening(mut fixture: impl LedgerFixture
     }
 }
 
-/// A question of a principal, one for each number.
+/// A principal's question, a different one for each number.
 pub(super) fn question(principal: &Arc<Principal>, number: u8) -> ApprovalQuestion {
     ApprovalQuestion {
         call: CallId::new(),

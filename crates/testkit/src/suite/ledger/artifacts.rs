@@ -22,7 +22,7 @@ pub async fn an_artifact_comes_back_as_it_was(fixture: impl LedgerFixture) {
     assert!(read == bytes, "other bytes came back");
 }
 
-/// Keeping the same bytes twice costs once.
+/// The same bytes are stored once.
 pub async fn the_same_bytes_are_one_artifact(fixture: impl LedgerFixture) {
     let first = keep(&fixture, b"the same").await;
     let second = keep(&fixture, b"the same").await;
@@ -32,7 +32,7 @@ pub async fn the_same_bytes_are_one_artifact(fixture: impl LedgerFixture) {
     assert_eq!(fixture.kept_artifacts().await, 2);
 }
 
-/// A range is read where it lies; fewer bytes than asked mean the end.
+/// Reads start at any offset; fewer bytes than requested mean the end.
 pub async fn artifacts_are_read_in_ranges(fixture: impl LedgerFixture) {
     let id = keep(&fixture, b"0123456789").await;
     let reader = works("open", fixture.ledger().artifacts().open(id).await);
@@ -57,7 +57,7 @@ pub async fn an_unfinished_artifact_leaves_nothing(fixture: impl LedgerFixture) 
     assert_eq!(fixture.kept_artifacts().await, 0);
 }
 
-/// A name nobody kept bytes under is not found.
+/// A name without stored bytes is not found.
 pub async fn a_missing_artifact_is_not_found(fixture: impl LedgerFixture) {
     let id = ArtifactId {
         hash: [7; 32],

@@ -18,7 +18,7 @@ use crate::{
     suite::fixture::works,
 };
 
-/// A grant comes back as it was made, where and for whom it holds.
+/// A grant comes back as it was made, with where and for whom it holds.
 pub async fn a_grant_holds_where_it_was_made_for(fixture: impl LedgerFixture) {
     let store = fixture.ledger().grants();
     let mine = principal();
@@ -60,8 +60,8 @@ pub async fn a_grant_holds_where_it_was_made_for(fixture: impl LedgerFixture) {
     }
 }
 
-/// Two workspaces that people know by the same name are two: a grant of one does not hold in the
-/// other, nor after a restart.
+/// Two workspaces with the same display name are two: a grant for one does not hold in the other,
+/// nor after a restart.
 pub async fn a_grant_knows_its_workspace_by_id(mut fixture: impl LedgerFixture) {
     let mine = principal();
     let theirs = Grant {
@@ -81,7 +81,7 @@ pub async fn a_grant_knows_its_workspace_by_id(mut fixture: impl LedgerFixture) 
     }
 }
 
-/// A grant ends with its time, and at once when it is revoked.
+/// A grant ends when its time is up, and at once when it is revoked.
 pub async fn a_grant_ends(fixture: impl LedgerFixture) {
     let store = fixture.ledger().grants();
     let mine = principal();
@@ -126,7 +126,7 @@ pub async fn a_grant_ends(fixture: impl LedgerFixture) {
     );
 }
 
-/// What was allowed for a session ends with it, and nothing else does.
+/// Grants for a session end with it, and no others do.
 pub async fn a_sessions_grants_end_with_it(fixture: impl LedgerFixture) {
     let ledger = fixture.ledger();
     let store = ledger.grants();
@@ -151,8 +151,8 @@ pub async fn a_sessions_grants_end_with_it(fixture: impl LedgerFixture) {
     );
 }
 
-/// A counted grant lets so many calls start and no more, however many try at once. A start rests on
-/// all its grants or uses none.
+/// A counted grant allows its number of starts and no more, however many try at once. A start uses
+/// all its grants or none.
 pub async fn a_counted_grant_is_used_up(fixture: impl LedgerFixture) {
     let store = fixture.ledger().grants();
     let mine = principal();
@@ -227,7 +227,7 @@ fn elsewhere() -> WorkspaceId {
     WorkspaceId::parse("elsewhere").expect("an id")
 }
 
-/// A workspace that people know by the same name as every other.
+/// A workspace with the same display name as every other.
 fn granted(id: WorkspaceId) -> GrantedWorkspace {
     GrantedWorkspace {
         id,

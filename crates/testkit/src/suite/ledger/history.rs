@@ -16,7 +16,7 @@ use crate::{
     suite::fixture::works,
 };
 
-/// The newest call first, at most as many as asked for, positions rising with time.
+/// The newest call first, up to the limit, with positions that increase over time.
 pub async fn calls_are_newest_first_and_limited(fixture: impl LedgerFixture) {
     let principal = principal();
     let mut ids = Vec::new();
@@ -42,7 +42,7 @@ pub async fn calls_are_newest_first_and_limited(fixture: impl LedgerFixture) {
     assert!(calls.is_sorted_by(|a, b| a.position > b.position));
 }
 
-/// Whoever has seen a position asks for what came after it.
+/// A reader asks for what came after the last position it has seen.
 pub async fn calls_can_be_followed(fixture: impl LedgerFixture) {
     let principal = principal();
     let first = record(&fixture, &principal, "echo 1", Terminal::Succeeded).await;
@@ -78,7 +78,7 @@ pub async fn calls_filter_by_session_and_outcome(fixture: impl LedgerFixture) {
     );
 }
 
-/// By tool, by command, by a word of the output; several words must all be there.
+/// By tool, by command, by a word of the output; if there are several words, all must match.
 pub async fn calls_are_found_by_what_they_touched(fixture: impl LedgerFixture) {
     let principal = principal();
     let test = record(&fixture, &principal, "cargo test", Terminal::Succeeded).await;
@@ -135,7 +135,8 @@ pub async fn odd_search_text_is_only_text(fixture: impl LedgerFixture) {
     );
 }
 
-/// The session that was active last comes first; each knows its first, its last and its calls.
+/// The most recently active session comes first; each knows its first and last call and their
+/// number.
 pub async fn sessions_are_most_recent_first(fixture: impl LedgerFixture) {
     for (session, at) in [("old", 1), ("busy", 2), ("new", 3), ("busy", 4)] {
         let principal = in_session(session);
@@ -169,7 +170,7 @@ pub async fn sessions_are_most_recent_first(fixture: impl LedgerFixture) {
     );
 }
 
-/// PE-27: another tenant's calls, events, sessions and chain are as if they were not there.
+/// PE-27: another tenant's calls, events, sessions and chain are invisible.
 pub async fn tenants_do_not_see_each_other(fixture: impl LedgerFixture) {
     let (mine, theirs) = (in_tenant("mine"), in_tenant("theirs"));
     let id = record(&fixture, &theirs, "their secret", Terminal::Succeeded).await;
@@ -193,7 +194,7 @@ pub async fn tenants_do_not_see_each_other(fixture: impl LedgerFixture) {
     assert!(works("call", history.call(&theirs.tenant, id).await).is_some());
 }
 
-/// Nothing was changed, so nothing is broken; the count grows with the record.
+/// An unchanged chain is intact; the count grows with the record.
 pub async fn an_untouched_chain_is_intact(fixture: impl LedgerFixture) {
     let history = fixture.history();
     let mut before = 0;
@@ -215,7 +216,7 @@ pub async fn an_untouched_chain_is_intact(fixture: impl LedgerFixture) {
     }
 }
 
-/// A record that was changed behind the ledger's back is found and named, the first one first.
+/// A record changed behind the ledger's back is found and named, the first one first.
 pub async fn a_changed_record_is_named(fixture: impl LedgerFixture) {
     let history = fixture.history();
     let mut sequences = Vec::new();

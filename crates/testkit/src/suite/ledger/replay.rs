@@ -18,7 +18,7 @@ use crate::{
     suite::fixture::{at, works},
 };
 
-/// Calls come oldest first, from a moment on, in batches that leave nothing out.
+/// Calls come oldest first, starting at a moment, in batches that skip nothing.
 pub async fn calls_are_replayed_in_batches(fixture: impl LedgerFixture) {
     let (mine, theirs) = (principal(), in_tenant("elsewhere"));
     let mut ids = Vec::new();
@@ -45,7 +45,7 @@ pub async fn calls_are_replayed_in_batches(fixture: impl LedgerFixture) {
     }
 }
 
-/// A call comes with its request, its plan, the decision and what a person said.
+/// A call comes with its request, its plan, the decision and a person's answer.
 pub async fn a_replayed_call_has_what_was_decided(fixture: impl LedgerFixture) {
     let asked = request(&principal(), "cargo test");
     let record = open(&fixture, &asked, Durability::Queued).await;
@@ -81,7 +81,7 @@ pub async fn a_replayed_call_has_what_was_decided(fixture: impl LedgerFixture) {
     drop(never_planned);
 }
 
-/// What calls did to files comes back as it happened, for the calls asked about and no others.
+/// Changes to files come back as they happened, for the requested calls and no others.
 pub async fn changes_come_back_as_they_happened(fixture: impl LedgerFixture) {
     let artifact = ArtifactId {
         hash: [7; 32],
@@ -132,7 +132,7 @@ pub async fn changes_come_back_as_they_happened(fixture: impl LedgerFixture) {
         works("settled", record.settled().await);
     }
     let history = fixture.history();
-    // Asked for in another order, and with one that is not there.
+    // In another order, and with an unknown id.
     let asked = [ids[1], CallId::new(), ids[0], ids[1]];
     let found = works("changes", history.changes(&local(), &asked).await);
     assert_eq!(found, expected);

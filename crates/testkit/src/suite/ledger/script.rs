@@ -1,4 +1,4 @@
-//! Calls to record: requests, the events of a whole call, outcomes.
+//! Calls to record: requests, a whole call's events, outcomes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::suite::fixture::{at, works};
 /// The moment the first call of a case is opened.
 pub(super) const START: Timestamp = crate::clock::START;
 
-/// A moment of a case: so many seconds after [`START`].
+/// A moment this many seconds after [`START`].
 pub(super) fn second(number: u64) -> Timestamp {
     START.after(Duration::from_secs(number))
 }
@@ -31,7 +31,7 @@ pub(super) fn request(principal: &Arc<Principal>, command: &str) -> CallRequest 
     CallRequest::new("bash", json!({ "command": command }), Arc::clone(principal))
 }
 
-/// Something that happened at [`START`].
+/// An event at [`START`].
 pub(super) fn happened(call: CallId, event: CallEvent) -> RecordedEvent {
     RecordedEvent {
         call,
@@ -102,7 +102,7 @@ pub(super) fn started_with_effects(call: CallId, effects: Effects) -> Vec<Record
     events
 }
 
-/// The same for a start that was judged by what the session had read from.
+/// The same for a start judged by what the session had read.
 pub(super) fn started_after(
     provider: &str,
     call: CallId,
@@ -117,7 +117,7 @@ pub(super) fn started_after(
     events
 }
 
-/// The events of a call up to its start, which rests on an approval or grants.
+/// The events of a call up to a start that depends on an approval or grants.
 pub(super) fn start_with(
     call: CallId,
     approval: Option<ApprovalId>,
@@ -136,7 +136,7 @@ pub(super) fn start_with(
     events
 }
 
-/// Records a whole call whose start rests on an approval or grants; says whether it started.
+/// Records a whole call whose start depends on an approval or grants; returns whether it started.
 pub(super) async fn start(
     fixture: &impl LedgerFixture,
     principal: &Arc<Principal>,
@@ -167,7 +167,7 @@ pub(super) fn spilled(call: CallId, artifact: ArtifactId) -> Vec<RecordedEvent> 
     settled_with(call, Terminal::Succeeded, "", facts)
 }
 
-/// Opens a call, records its events up to its start, and gives the open record.
+/// Opens a call, records its events up to its start, and returns the open record.
 pub(super) async fn open(
     fixture: &impl LedgerFixture,
     request: &CallRequest,
@@ -186,7 +186,7 @@ pub(super) async fn record(
     record_at(fixture, principal, command, terminal, START).await
 }
 
-/// Records a whole call that was opened at a moment.
+/// Records a whole call opened at a moment.
 pub(super) async fn record_at(
     fixture: &impl LedgerFixture,
     principal: &Arc<Principal>,

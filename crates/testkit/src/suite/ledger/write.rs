@@ -27,7 +27,7 @@ use crate::{
 /// How many calls are open at once in the cases about many.
 const MANY: usize = 500;
 
-/// What was asked, by whom, which tool it was, when, and how it ended.
+/// The request, the caller, the tool, the time, and the outcome.
 pub async fn a_settled_call_is_recorded(fixture: impl LedgerFixture) {
     let principal = principal();
     let id = record(&fixture, &principal, "cargo test", Terminal::Failed).await;
@@ -50,7 +50,7 @@ pub async fn a_settled_call_is_recorded(fixture: impl LedgerFixture) {
     assert!(!call.summary.is_empty());
 }
 
-/// A call that is still open is there, without an end.
+/// A call that is still open is listed, without an outcome.
 pub async fn an_open_call_has_no_outcome(fixture: impl LedgerFixture) {
     let request = request(&principal(), "sleep 10");
     let _record = open(&fixture, &request, Durability::Durable).await;
@@ -58,7 +58,7 @@ pub async fn an_open_call_has_no_outcome(fixture: impl LedgerFixture) {
     assert_eq!((call.terminal, call.settled), (None, None));
 }
 
-/// In the order they were appended, with their own times, on one rising sequence.
+/// In the order they were appended, with their own times, in one increasing sequence.
 pub async fn events_keep_their_order_and_time(fixture: impl LedgerFixture) {
     let request = request(&principal(), "x");
     let record = works("open", fixture.ledger().open(&request, START).await);
@@ -90,7 +90,7 @@ pub async fn events_keep_their_order_and_time(fixture: impl LedgerFixture) {
         "events",
         fixture.history().events(&tenant, request.id).await,
     );
-    // Whether opening writes a record of its own is the ledger's choice.
+    // Whether opening writes its own record is up to the ledger.
     let after: Vec<_> = stored
         .iter()
         .filter(|event| event.kind != "opened")
@@ -114,7 +114,7 @@ pub async fn events_keep_their_order_and_time(fixture: impl LedgerFixture) {
     assert!(after.iter().any(|event| event.body != Value::Null));
 }
 
-/// Progress and live output are for those who watch, not for the record.
+/// Progress and live output are for watchers, not for the record.
 pub async fn passing_events_are_not_kept(fixture: impl LedgerFixture) {
     let request = request(&principal(), "x");
     let record = open(&fixture, &request, Durability::Queued).await;
@@ -153,7 +153,7 @@ pub async fn only_the_first_settlement_counts(fixture: impl LedgerFixture) {
     assert_eq!(kinds.iter().filter(|kind| *kind == "settled").count(), 1);
 }
 
-/// An event that comes late is refused or dropped; the settlement stays last.
+/// A late event is refused or dropped; the settlement stays last.
 pub async fn nothing_follows_a_settlement(fixture: impl LedgerFixture) {
     let request = request(&principal(), "x");
     let record = open(&fixture, &request, Durability::Queued).await;
@@ -173,7 +173,7 @@ pub async fn nothing_follows_a_settlement(fixture: impl LedgerFixture) {
     assert_eq!(kinds.last().map(String::as_str), Some("settled"));
 }
 
-/// Opening reserved the room: many settlements in one breath are all taken.
+/// Opening reserved the room: many settlements at once are all accepted.
 pub async fn settling_never_lacks_room(fixture: impl LedgerFixture) {
     let principal = principal();
     let ledger = fixture.ledger();
@@ -194,7 +194,7 @@ pub async fn settling_never_lacks_room(fixture: impl LedgerFixture) {
     }
 }
 
-/// Tasks that write at the same time lose nothing and keep the chain whole.
+/// Concurrent writers lose nothing and keep the chain intact.
 pub async fn many_calls_at_once_are_all_recorded(fixture: impl LedgerFixture) {
     let principal = principal();
     let mut tasks = Vec::new();
@@ -222,7 +222,7 @@ pub async fn many_calls_at_once_are_all_recorded(fixture: impl LedgerFixture) {
     );
 }
 
-/// Promise 4: an intent that was waited for is there after a crash.
+/// Promise 4: an awaited intent is there after a crash.
 pub async fn a_durable_append_survives_reopening(mut fixture: impl LedgerFixture) {
     let request = request(&principal(), "rm file");
     let record = open(&fixture, &request, Durability::Durable).await;
@@ -237,7 +237,7 @@ pub async fn a_durable_append_survives_reopening(mut fixture: impl LedgerFixture
     );
 }
 
-/// An outcome that was waited for is there after a crash, and stays what it was.
+/// An awaited outcome is there after a crash, and does not change.
 pub async fn a_settlement_survives_reopening(mut fixture: impl LedgerFixture) {
     let id = record(&fixture, &principal(), "x", Terminal::TimedOut).await;
     fixture.reopen().await;
@@ -259,7 +259,7 @@ pub async fn flushing_makes_everything_durable(mut fixture: impl LedgerFixture) 
     assert_eq!(call.terminal, Some(Terminal::Succeeded));
 }
 
-/// Promises 3 and 4: a call that was cut off ends as unknown, once, however often one restarts.
+/// Promises 3 and 4: an interrupted call ends as unknown, once, however many restarts follow.
 pub async fn open_calls_are_unknown_after_reopening(mut fixture: impl LedgerFixture) {
     let request = request(&principal(), "rm file");
     let record = open(&fixture, &request, Durability::Durable).await;
@@ -278,7 +278,7 @@ pub async fn open_calls_are_unknown_after_reopening(mut fixture: impl LedgerFixt
     );
 }
 
-/// What one session saw another has not seen; the newest version counts.
+/// What one session saw, another has not; the newest version counts.
 pub async fn a_file_is_seen_per_session(fixture: impl LedgerFixture) {
     let ledger = fixture.ledger();
     let (mine, other) = (in_session("mine"), in_session("other"));
@@ -313,8 +313,7 @@ pub async fn a_file_is_seen_per_session(fixture: impl LedgerFixture) {
     );
 }
 
-/// The providers of the calls of a session that were started, whoever asked in it, also after a
-/// restart.
+/// The providers of a session's started calls, whichever caller started them, also after a restart.
 pub async fn a_session_knows_whose_tools_it_used(mut fixture: impl LedgerFixture) {
     let (mine, other) = (in_session("mine"), in_session("other"));
     let mut somebody = Principal::clone(&mine);
@@ -357,8 +356,8 @@ pub async fn a_session_knows_whose_tools_it_used(mut fixture: impl LedgerFixture
     }
 }
 
-/// A start that says what its session has read from is recorded only if the session has read from
-/// nothing else by then, and everybody can tell that it has.
+/// A start that states what its session has read is recorded only if the session has read nothing
+/// else by then, and `used_mark` shows whether it has.
 pub async fn mc_27_a_start_is_refused_when_its_session_has_read_more(fixture: impl LedgerFixture) {
     let (mine, other) = (in_session("mine"), in_session("other"));
     let ledger = fixture.ledger();
@@ -388,7 +387,7 @@ pub async fn mc_27_a_start_is_refused_when_its_session_has_read_more(fixture: im
         let record = works("open", ledger.open(&request, START).await);
         let marked = mark(&mine);
         let events = started_after(provider, request.id, judged_with);
-        // Whoever says what was read waits for the answer, whether they ask to or not.
+        // A start that states what was read waits for the answer, whether it asks to or not.
         let durability = [Durability::Durable, Durability::Queued][number % 2];
         let started = record.append(events, durability).await;
         let refused = started.err().map(|error| error.kind());
@@ -407,7 +406,7 @@ pub async fn mc_27_a_start_is_refused_when_its_session_has_read_more(fixture: im
     assert_ne!(mark(&mine), before);
 }
 
-/// Spilled output is found by the session whose call it was, and by no other.
+/// Only the session that made the call finds its spilled output.
 pub async fn spilled_output_belongs_to_its_session(fixture: impl LedgerFixture) {
     let ledger = fixture.ledger();
     let mut writer = works("create", ledger.artifacts().create().await);
@@ -512,8 +511,8 @@ pub async fn sharing_a_session_id_shares_nothing(mut fixture: impl LedgerFixture
     }
 }
 
-/// The same principal, in one session, with the same relative path: what it saw and what was spilled
-/// in one workspace is not there in another, nor after a restart. A call says where it was.
+/// The same principal, session and relative path: versions seen and output spilled in one workspace
+/// are not there in another, nor after a restart. A call records its workspace.
 pub async fn workspaces_do_not_see_each_other(mut fixture: impl LedgerFixture) {
     let mine = in_session("both");
     let path = at("src/lib.rs");
@@ -547,7 +546,7 @@ pub async fn workspaces_do_not_see_each_other(mut fixture: impl LedgerFixture) {
         let call = stored(&fixture, kept.id).await.expect("the call");
         assert_eq!(call.workspace, elsewhere);
     }
-    // What is noted in the other one does not touch what was seen here.
+    // What is recorded in the other workspace does not affect what was seen here.
     let ledger = fixture.ledger();
     ledger.note_seen(&mine, &elsewhere, &path, &FileVersion::new("v2"));
     let seen = works("last_seen", ledger.last_seen(&mine, &here(), &path).await);
@@ -559,7 +558,7 @@ pub async fn workspaces_do_not_see_each_other(mut fixture: impl LedgerFixture) {
     );
 }
 
-/// The workspace every other call of the suite runs in.
+/// The workspace all other calls of the suite run in.
 pub(super) fn here() -> WorkspaceId {
     WorkspaceId::local()
 }

@@ -9,10 +9,10 @@ use haft_contract::{
 use super::{finish, script};
 use crate::suite::fixture::{BackendFixture, at, fails, fails_as};
 
-/// A variable that cargo sets for every test, and that therefore the parent has.
+/// A variable that cargo sets for every test, so the parent has it.
 const CANARY: &str = "CARGO_MANIFEST_DIR";
 
-/// Words of an argument vector arrive as they are.
+/// The words of an argument vector arrive unchanged.
 pub async fn arguments_are_not_for_a_shell(fixture: impl BackendFixture) {
     let words = ["printf", "%s", "$HOME; echo 'x' > made.txt & (y)"];
     let argv = Command::Argv(words.map(str::to_owned).into());
@@ -21,7 +21,7 @@ pub async fn arguments_are_not_for_a_shell(fixture: impl BackendFixture) {
     assert_eq!(fixture.names(".").await, Vec::<String>::new());
 }
 
-/// Mistake 14: nothing of the parent's environment is handed on.
+/// Mistake 14: nothing of the parent's environment is passed on.
 #[expect(
     clippy::disallowed_methods,
     reason = "shows that the canary is there to be leaked"
@@ -36,7 +36,7 @@ pub async fn the_environment_starts_empty(fixture: impl BackendFixture) {
     assert_eq!(ended.stdout(), "[]\n");
 }
 
-/// Variables of the spawn arrive, byte for byte.
+/// The spawn's variables arrive byte for byte.
 pub async fn given_variables_arrive(fixture: impl BackendFixture) {
     let mut spawn = script(&fixture, "printf '%s' \"$GREETING\"");
     let value = "hello; $(x) 'y' \"z\"\nsecond line";
@@ -46,7 +46,7 @@ pub async fn given_variables_arrive(fixture: impl BackendFixture) {
     assert_eq!(finish(&fixture, spawn).await.stdout(), value);
 }
 
-/// EN-01, EN-02, EN-04: names that make programs load or run code, and what is no name at all.
+/// EN-01, EN-02, EN-04: names that make programs load or run code, and invalid names.
 pub async fn variables_that_run_code_are_refused(fixture: impl BackendFixture) {
     let processes = fixture.operations().processes;
     for name in [
@@ -113,7 +113,7 @@ pub async fn the_directory_is_beneath_the_root(fixture: impl BackendFixture) {
     fails("a file", file, ErrorKind::NotDirectory);
 }
 
-/// Promise 5: a tier is never lowered in silence.
+/// Promise 5: a tier is never lowered silently.
 pub async fn a_tier_that_is_not_there_is_refused(fixture: impl BackendFixture) {
     let operations = fixture.operations();
     let absent = Tier::ALL
@@ -130,7 +130,7 @@ pub async fn a_tier_that_is_not_there_is_refused(fixture: impl BackendFixture) {
     assert_eq!(fixture.bytes("started.txt").await, None);
 }
 
-/// R8: a program trusted by its hash does not run under another one.
+/// R8: a program trusted by its hash does not run with a different one.
 pub async fn a_pinned_program_with_another_hash_is_refused(fixture: impl BackendFixture) {
     let argv = Command::Argv(vec!["echo".to_owned(), "started".to_owned()]);
     let mut spawn = Spawn::new(argv, at("."), fixture.tier());

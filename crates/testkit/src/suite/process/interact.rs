@@ -1,4 +1,4 @@
-//! A child that is talked to while it runs: input, terminal, keys, signals, waiting.
+//! Interacting with a running child: input, terminal, keys, signals, waiting.
 
 use std::{
     pin::pin,
@@ -20,16 +20,16 @@ use super::{
 };
 use crate::suite::fixture::{BackendFixture, fails, fails_as, works};
 
-/// The size terminals start with here.
+/// The initial terminal size here.
 const SIZE: TerminalSize = TerminalSize {
     rows: 24,
     columns: 80,
 };
 
-/// Between two looks.
+/// The pause between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// A script whose input is open.
+/// A script with open input.
 fn open(fixture: &impl BackendFixture, text: &str) -> Spawn {
     Spawn {
         input: Input::Open,
@@ -49,7 +49,8 @@ async fn write(controls: &Arc<dyn ProcessControls>, text: &str) {
     works("write", controls.write(text.as_bytes()).await);
 }
 
-/// Waits until the child waits for input, while its output is read: it must not block on that.
+/// Waits until the child waits for input, and reads its output meanwhile: it must not block on
+/// that.
 async fn until_waiting(child: &mut dyn ProcessHandle) {
     let controls = child.controls();
     loop {
@@ -60,13 +61,13 @@ async fn until_waiting(child: &mut dyn ProcessHandle) {
     }
 }
 
-/// Asks a future once and drops it.
+/// Polls a future once and drops it.
 fn poll_once(child: &mut dyn ProcessHandle) -> Poll<Option<OutputChunk>> {
     let mut next = pin!(child.next_chunk());
     next.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Whoever waits for output and for something else at once must be able to give up on either.
+/// A caller that waits for output and for something else must be able to abandon either.
 pub async fn a_chunk_that_was_not_waited_for_comes_with_the_next_call(
     fixture: impl BackendFixture,
 ) {
@@ -92,7 +93,7 @@ pub async fn a_chunk_that_was_not_waited_for_comes_with_the_next_call(
     );
 }
 
-/// What is written arrives at once, line by line.
+/// Written text arrives at once, line by line.
 pub async fn open_input_is_read_as_it_is_written(fixture: impl BackendFixture) {
     let text = "echo ready; read A; echo \"got $A\"; read B; echo \"and $B\"";
     let mut child = start(&fixture, open(&fixture, text)).await;
@@ -109,7 +110,7 @@ pub async fn open_input_is_read_as_it_is_written(fixture: impl BackendFixture) {
     );
 }
 
-/// The end of the file comes when it is asked for, and not before.
+/// The end of file comes when requested, and not before.
 pub async fn open_input_ends_when_it_is_closed(fixture: impl BackendFixture) {
     let mut child = start(&fixture, open(&fixture, "cat; echo over")).await;
     let controls = child.controls();
@@ -125,7 +126,7 @@ pub async fn open_input_ends_when_it_is_closed(fixture: impl BackendFixture) {
     assert!(controls.write(b"more\n").await.is_err());
 }
 
-/// Input that was never open, or was given whole, cannot be written to.
+/// Input that was never open, or was given up front, cannot be written to.
 pub async fn input_that_is_not_open_is_refused(fixture: impl BackendFixture) {
     for input in [Input::Closed, Input::Bytes(b"given".to_vec())] {
         let spawn = Spawn {
@@ -139,7 +140,7 @@ pub async fn input_that_is_not_open_is_refused(fixture: impl BackendFixture) {
     }
 }
 
-/// A child that does not read must not hold up who writes.
+/// A child that does not read must not block the writer.
 pub async fn a_write_that_nobody_reads_does_not_wait_for_ever(fixture: impl BackendFixture) {
     let text = format!("echo ready; sleep {LONG}");
     let mut child = start(&fixture, open(&fixture, &text)).await;
@@ -160,7 +161,7 @@ pub async fn a_terminal_is_one_and_a_pipe_is_not(fixture: impl BackendFixture) {
     }
 }
 
-/// On a terminal there is one stream, and a line end goes back to the start of the line.
+/// A terminal has one stream, and a line end returns to the start of the line.
 pub async fn a_terminal_shows_everything_in_order_on_one_stream(fixture: impl BackendFixture) {
     let text = "echo 1; echo 2 >&2; echo 3; echo 4 >&2";
     let ended = finish(&fixture, on_terminal(&fixture, text)).await;
@@ -168,7 +169,7 @@ pub async fn a_terminal_shows_everything_in_order_on_one_stream(fixture: impl Ba
     assert_eq!(ended.stream(Stream::Stderr), "");
 }
 
-/// A line is handed over when it is whole; the end-of-file key ends one reader's input.
+/// A line is delivered when it is complete; the end-of-file key ends one reader's input.
 pub async fn a_terminal_takes_lines_and_the_end_of_file_key(fixture: impl BackendFixture) {
     let text = "read A; echo \"got $A\"; cat; echo over; cat; echo again";
     let mut child = start(&fixture, on_terminal(&fixture, text)).await;
@@ -186,7 +187,7 @@ pub async fn a_terminal_takes_lines_and_the_end_of_file_key(fixture: impl Backen
     );
 }
 
-/// Without input, reading ends at once also where there is a terminal.
+/// Without input, reading ends at once, even on a terminal.
 pub async fn a_terminal_without_input_is_at_its_end(fixture: impl BackendFixture) {
     let spawn = Spawn {
         input: Input::Closed,
@@ -220,7 +221,7 @@ pub async fn only_a_terminal_has_a_size(fixture: impl BackendFixture) {
     fails("resize", refused, ErrorKind::InvalidInput);
 }
 
-/// Ctrl-C, typed.
+/// A typed Ctrl-C.
 pub async fn the_interrupt_key_interrupts(fixture: impl BackendFixture) {
     let text = format!("echo ready; sleep {LONG}; echo not reached");
     let mut child = start(&fixture, on_terminal(&fixture, &text)).await;
@@ -231,7 +232,7 @@ pub async fn the_interrupt_key_interrupts(fixture: impl BackendFixture) {
     assert_eq!(status, ExitStatus::Signal(2));
 }
 
-/// Each signal arrives as itself, and what ignores one goes on.
+/// Each signal arrives as itself, and a child that ignores one keeps running.
 pub async fn signals_reach_the_child(fixture: impl BackendFixture) {
     for (signal, number) in [
         (ProcessSignal::Interrupt, 2),
@@ -257,7 +258,7 @@ pub async fn signals_reach_the_child(fixture: impl BackendFixture) {
     until(&mut *child, "still here, you").await;
 }
 
-/// SIGSTOP holds it, SIGCONT lets it go on.
+/// SIGSTOP stops it, SIGCONT continues it.
 pub async fn a_stopped_child_goes_on_when_told(fixture: impl BackendFixture) {
     let text = "echo ready; read A; echo went on > went.txt; echo done";
     let mut child = start(&fixture, open(&fixture, text)).await;
@@ -274,10 +275,10 @@ pub async fn a_stopped_child_goes_on_when_told(fixture: impl BackendFixture) {
     );
 }
 
-/// Told while it waits, and not before or after.
+/// Reported while it waits, and not before or after.
 pub async fn waiting_for_input_is_told(fixture: impl BackendFixture) {
     waits_only_in_read(&fixture, open(&fixture, READS_WHEN_TOLD)).await;
-    // Who waits for something else, or for input that is at its end, does not wait for us.
+    // A child that waits for something else, or for input that has ended, does not wait for us.
     let text = format!("echo ready; read A; sleep {LONG}");
     let mut child = start(&fixture, script(&fixture, &text)).await;
     until(&mut *child, "ready").await;
@@ -291,7 +292,7 @@ pub async fn waiting_for_a_terminal_is_told(fixture: impl BackendFixture) {
     waits_only_in_read(&fixture, on_terminal(&fixture, READS_WHEN_TOLD)).await;
 }
 
-/// Reads once there is a file `go`.
+/// Reads once the file `go` exists.
 const READS_WHEN_TOLD: &str = "echo ready; until test -e go; do sleep 0.02; done; read A; \
      echo \"got $A\"; sleep 1000";
 
@@ -314,7 +315,7 @@ async fn waits_only_in_read(fixture: &impl BackendFixture, spawn: Spawn) {
     );
 }
 
-/// Whoever still holds the controls does no harm with them.
+/// Controls that are kept after the end do no harm.
 pub async fn controls_of_an_ended_child_are_harmless(fixture: impl BackendFixture) {
     for spawn in [open(&fixture, "echo x"), on_terminal(&fixture, "echo x")] {
         let mut child = start(&fixture, spawn).await;
@@ -331,12 +332,12 @@ pub async fn controls_of_an_ended_child_are_harmless(fixture: impl BackendFixtur
     }
 }
 
-/// Promise 6 holds for what runs on a terminal too.
+/// Promise 6 applies to children on a terminal too.
 pub async fn a_terminal_goes_with_its_tree(fixture: impl BackendFixture) {
     let mut child = start(&fixture, on_terminal(&fixture, WRITES_WHEN_TOLD)).await;
     until(&mut *child, "ready").await;
     works("stop", child.stop(Duration::from_secs(10)).await);
-    // The end of the line may come apart from the line.
+    // The line end may arrive separately from the line.
     while child.next_chunk().await.is_some() {}
     nobody_writes_when_told(&fixture).await;
 }

@@ -10,7 +10,7 @@ use haft_contract::{
 use super::{EndedChild, finish, script, start};
 use crate::suite::fixture::{BackendFixture, at, works};
 
-/// Runs commands that print a line each, the next one when the line before was read.
+/// Runs commands that print one line each; the next one runs when that line was read.
 async fn line_by_line(fixture: &impl BackendFixture, commands: &[&str]) -> EndedChild {
     let mut text = String::new();
     for (number, command) in commands.iter().enumerate() {
@@ -40,7 +40,7 @@ pub async fn output_is_numbered_without_gaps(fixture: impl BackendFixture) {
     assert_eq!(ended.stream(Stream::Stderr), "b\nd\n");
 }
 
-/// What was written first, whichever stream it went to, comes first.
+/// Output written first comes first, whichever stream it went to.
 pub async fn streams_keep_the_order_they_were_written_in(fixture: impl BackendFixture) {
     let commands = ["echo 1", "echo 2 >&2", "echo 3", "echo 4 >&2"];
     let ended = line_by_line(&fixture, &commands).await;
@@ -52,7 +52,7 @@ pub async fn streams_keep_the_order_they_were_written_in(fixture: impl BackendFi
     assert_eq!(String::from_utf8(merged).expect("UTF-8"), "1\n2\n3\n4\n");
 }
 
-/// File descriptor 3 of a script tool arrives apart from its output.
+/// File descriptor 3 of a script tool arrives separately from its output.
 pub async fn progress_lines_have_their_own_stream(fixture: impl BackendFixture) {
     let spawn = Spawn {
         progress_channel: true,
@@ -84,7 +84,7 @@ pub async fn a_signal_is_told(fixture: impl BackendFixture) {
     }
 }
 
-/// A shell tells it with 127; a program that is not there fails to start, or ends with 127.
+/// A shell reports it with 127; a missing program fails to start, or ends with 127.
 pub async fn a_missing_program_is_told(fixture: impl BackendFixture) {
     let ended = finish(&fixture, script(&fixture, "haft-no-such-program")).await;
     assert_eq!(ended.status, ExitStatus::Code(127));
@@ -111,7 +111,7 @@ pub async fn output_before_a_failure_is_kept(fixture: impl BackendFixture) {
     assert_eq!(ended.status, ExitStatus::Code(1));
 }
 
-/// The bytes given arrive, and then the end of the file.
+/// The given bytes arrive, and then the end of file.
 pub async fn standard_input_is_given_then_ended(fixture: impl BackendFixture) {
     let spawn = Spawn {
         input: Input::Bytes(b"line one\nline two".to_vec()),

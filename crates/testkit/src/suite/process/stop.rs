@@ -10,21 +10,21 @@ use super::{
 };
 use crate::suite::fixture::{BackendFixture, at, works};
 
-/// A grace that no case lives to see the end of: whoever waits for it hangs.
+/// A grace period longer than any case: waiting for it is a hang.
 const ENDLESS: Duration = Duration::from_hours(1);
 
 /// Promise 6, mistake 4: children of the child are gone when `stop` returns.
 pub async fn stop_ends_the_whole_tree(fixture: impl BackendFixture) {
     let mut child = start(&fixture, script(&fixture, WRITES_WHEN_TOLD)).await;
     until(&mut *child, "ready").await;
-    // A child that heeds SIGTERM needs no grace.
+    // A child that obeys SIGTERM needs no grace period.
     works("stop", child.stop(ENDLESS).await);
     let status = works("wait", child.wait().await).status;
     assert!(matches!(status, ExitStatus::Signal(15 | 9)), "{status:?}");
     nobody_writes_when_told(&fixture).await;
 }
 
-/// What ignores SIGTERM is killed, although it would go on for longer than any case lasts.
+/// A child that ignores SIGTERM is killed, although it would run longer than any case.
 pub async fn stop_kills_what_ignores_it_after_the_grace(fixture: impl BackendFixture) {
     let grace = Duration::from_millis(300);
     let text = format!("trap '' TERM; echo ready; sleep {LONG}; echo over");
@@ -38,7 +38,7 @@ pub async fn stop_kills_what_ignores_it_after_the_grace(fixture: impl BackendFix
     assert_eq!(child.next_chunk().await, None);
 }
 
-/// Stopping twice, or after the end, does nothing and is no error; the code stays.
+/// Stopping twice, or after the end, does nothing and is not an error; the exit code stays.
 pub async fn stop_of_an_ended_child_is_fine(fixture: impl BackendFixture) {
     let mut child = start(&fixture, script(&fixture, "exit 5")).await;
     assert_eq!(
@@ -54,8 +54,8 @@ pub async fn stop_of_an_ended_child_is_fine(fixture: impl BackendFixture) {
     );
 }
 
-/// A dropped call leaves nothing running. It ends behind the caller's back, so whoever still writes
-/// may only have been slow to go: then once more, and told later.
+/// A dropped call leaves nothing running. It ends in the background, so a child that still writes
+/// may only have been slow to end: then the case tries once more, with a later `go`.
 pub async fn dropping_the_handle_ends_the_whole_tree(fixture: impl BackendFixture) {
     let files = fixture.operations().files;
     for pause in [0.2, 1.0, 5.0, 20.0] {
@@ -74,7 +74,7 @@ pub async fn dropping_the_handle_ends_the_whole_tree(fixture: impl BackendFixtur
     panic!("a child lived on");
 }
 
-/// A grandchild that keeps the pipe delays the end by the drain limit, not by its whole life.
+/// A grandchild that keeps the pipe open delays the end by the drain limit, not by its whole life.
 pub async fn output_ends_although_a_grandchild_holds_it(fixture: impl BackendFixture) {
     let text = format!("sleep {LONG} & echo done");
     let ended = finish(&fixture, script(&fixture, &text)).await;
@@ -84,7 +84,7 @@ pub async fn output_ends_although_a_grandchild_holds_it(fixture: impl BackendFix
     );
 }
 
-/// Two children of one workspace have their own output and their own end.
+/// Two children in one workspace have separate output and separate ends.
 pub async fn a_child_that_is_not_waited_for_does_not_end_others(fixture: impl BackendFixture) {
     let abandoned = start(&fixture, script(&fixture, &format!("sleep {LONG}"))).await;
     let mut kept = start(

@@ -81,11 +81,11 @@ pub async fn find_filters_by_kind(fixture: impl BackendFixture) {
     }
 }
 
-/// Mistake 7: by path, by age and by size, equals in the order of their paths.
+/// Mistake 7: by path, by age and by size; ties are in path order.
 pub async fn find_sorts_as_asked(fixture: impl BackendFixture) {
     for (path, bytes) in [("b", "12"), ("a", "12"), ("c", "12345")] {
         fixture.put(path, bytes.as_bytes()).await;
-        // Coarse clocks give files made at once the same time.
+        // Coarse clocks give files made in quick succession the same time.
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     for (sort, expected) in [
@@ -98,7 +98,7 @@ pub async fn find_sorts_as_asked(fixture: impl BackendFixture) {
     }
 }
 
-/// Pages fit together, and the total counts all of them.
+/// Pages join without gaps, and the total counts all results.
 pub async fn find_pages_and_tells_the_total(fixture: impl BackendFixture) {
     for number in 0..7 {
         fixture.put(&format!("file{number}"), b"").await;
@@ -122,7 +122,7 @@ pub async fn find_pages_and_tells_the_total(fixture: impl BackendFixture) {
     }
 }
 
-/// `.gitignore` in the root and below, negation, folders; and not when not asked.
+/// `.gitignore` in the root and below, negation, folders; and none of it unless requested.
 pub async fn find_respects_ignores(fixture: impl BackendFixture) {
     ignoring(&fixture).await;
     let found = find(&fixture, "*.{txt,log}", |query| {
@@ -153,7 +153,7 @@ pub async fn find_withholds_what_may_not_be_read(fixture: impl BackendFixture) {
     );
 }
 
-/// PE-24: circles of links end, and nothing is found twice.
+/// PE-24: circular links end, and nothing is found twice.
 pub async fn find_ends_in_a_circle_of_links(fixture: impl BackendFixture) {
     fixture.put("a/file.txt", b"").await;
     for number in 0..40 {
@@ -198,7 +198,7 @@ pub async fn find_never_leaves_the_workspace(fixture: impl BackendFixture) {
     }
 }
 
-/// A pattern that cannot be read is the caller's mistake and says so.
+/// An invalid pattern is reported as the caller's mistake.
 pub async fn find_refuses_a_bad_pattern(fixture: impl BackendFixture) {
     fixture.put("a.txt", b"").await;
     for pattern in ["a[", "{a,b", "[z-a]"] {
@@ -210,7 +210,7 @@ pub async fn find_refuses_a_bad_pattern(fixture: impl BackendFixture) {
     }
 }
 
-/// Looking nowhere is an error and not an empty answer.
+/// Searching a missing directory is an error and not an empty answer.
 pub async fn find_needs_a_directory_that_is_there(fixture: impl BackendFixture) {
     fixture.put("a.txt", b"").await;
     let missing = at("nothing");

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::suite::fixture::{BackendFixture, at, fails, fails_as, never, works};
 
-/// Line numbers from 1, text without its line end, how many files were searched.
+/// Line numbers from 1, text without its line end, and how many files were searched.
 pub async fn grep_tells_path_line_and_text(fixture: impl BackendFixture) {
     fixture.put("a.txt", b"one\ntwo needle\r\nthree\n").await;
     fixture.put("b.txt", b"no newline at the end: needle").await;
@@ -68,7 +68,7 @@ pub async fn grep_stops_at_its_limit_and_says_so(fixture: impl BackendFixture) {
     assert_eq!((files.files.len(), files.more), (1, true));
 }
 
-/// The page after the first begins where the first ended.
+/// The second page begins where the first ended.
 pub async fn grep_passes_over_its_offset(fixture: impl BackendFixture) {
     fixture.put("a.txt", b"x 1\nx 2\n").await;
     fixture.put("b.txt", b"x 3\nx 4\n").await;
@@ -152,7 +152,7 @@ pub async fn grep_counts_and_names_files(fixture: impl BackendFixture) {
     assert_eq!(named.lines, []);
 }
 
-/// Plain text is no pattern.
+/// Plain text is not a pattern.
 pub async fn grep_takes_fixed_text_literally(fixture: impl BackendFixture) {
     fixture.put("a.txt", b"a.c(\nabc\n").await;
     let found = works(
@@ -162,7 +162,7 @@ pub async fn grep_takes_fixed_text_literally(fixture: impl BackendFixture) {
     assert_eq!(lines(&found), ["a.txt:1:a.c("]);
 }
 
-/// Case matters unless it is said not to.
+/// Case matters unless the query says otherwise.
 pub async fn grep_ignores_case_when_asked(fixture: impl BackendFixture) {
     fixture.put("a.txt", "Needle\nÉté\n".as_bytes()).await;
     assert_eq!(
@@ -178,7 +178,7 @@ pub async fn grep_ignores_case_when_asked(fixture: impl BackendFixture) {
     }
 }
 
-/// A match over a line end is found only when asked for, and all its lines are told.
+/// A match across lines is found only if requested, and all its lines are reported.
 pub async fn grep_spans_lines_when_asked(fixture: impl BackendFixture) {
     fixture.put("a.txt", b"one\nfn x() {\n}\nfour\n").await;
     let pattern = r"\{\s*\n\}";
@@ -211,7 +211,7 @@ pub async fn grep_cuts_long_lines_and_counts_the_rest(fixture: impl BackendFixtu
     assert_eq!(line.text.len() as u64 + line.cut, 10_001);
 }
 
-/// Only the files asked for; a type nobody knows is an error and not an empty answer.
+/// Only the requested files; an unknown type is an error and not an empty answer.
 pub async fn grep_keeps_to_its_glob_and_type(fixture: impl BackendFixture) {
     for path in ["top.rs", "src/lib.rs", "src/notes.txt"] {
         fixture.put(path, b"x\n").await;
@@ -240,7 +240,7 @@ pub async fn grep_keeps_to_its_glob_and_type(fixture: impl BackendFixture) {
     fails("glob", bad, ErrorKind::InvalidInput);
 }
 
-/// A file or a folder narrows the search; paths are still told from the workspace root.
+/// A file or a folder narrows the search; paths are still relative to the workspace root.
 pub async fn grep_searches_one_file_or_one_folder(fixture: impl BackendFixture) {
     for path in ["a.txt", "sub/a.txt", "sub/b.txt"] {
         fixture.put(path, b"x\n").await;
@@ -262,7 +262,7 @@ pub async fn grep_searches_one_file_or_one_folder(fixture: impl BackendFixture) 
     fails("missing", found, ErrorKind::NotFound);
 }
 
-/// What `.gitignore` leaves out is not searched.
+/// Files that `.gitignore` excludes are not searched.
 pub async fn grep_respects_ignores(fixture: impl BackendFixture) {
     super::find::ignoring(&fixture).await;
     let found = works(
@@ -272,7 +272,7 @@ pub async fn grep_respects_ignores(fixture: impl BackendFixture) {
     assert_eq!(counts(&found), ["kept.txt", "src/kept.log"]);
 }
 
-/// Withheld files give no line, no name and no count, also when named directly.
+/// Withheld files give no line, no name and no count, even when named directly.
 pub async fn grep_withholds_what_may_not_be_read(fixture: impl BackendFixture) {
     for path in [".env", "deep/.env", "secrets/key.txt", "open.txt"] {
         fixture.put(path, b"x\n").await;
@@ -323,7 +323,7 @@ pub async fn grep_never_leaves_the_workspace(fixture: impl BackendFixture) {
     }
 }
 
-/// A pattern that cannot be read is the caller's mistake and says so.
+/// An invalid pattern is reported as the caller's mistake.
 pub async fn grep_refuses_a_bad_pattern(fixture: impl BackendFixture) {
     fixture.put("a.txt", b"x\n").await;
     for pattern in ["(", "[z-a]", "a{2,1}", r"\p{Nope}", r"(?=look)", r"(a)\1"] {
@@ -335,7 +335,7 @@ pub async fn grep_refuses_a_bad_pattern(fixture: impl BackendFixture) {
     }
 }
 
-/// A pattern that would take too much memory is refused, soon.
+/// A pattern that would take too much memory is refused quickly.
 pub async fn grep_refuses_a_pattern_that_is_too_large(fixture: impl BackendFixture) {
     fixture.put("a.txt", b"x\n").await;
     let refused = [ErrorKind::LimitExceeded, ErrorKind::InvalidInput];
@@ -356,7 +356,7 @@ pub async fn grep_takes_no_text_for_a_flag(fixture: impl BackendFixture) {
     }
 }
 
-/// Mistake 11: bytes that are no UTF-8 neither stop nor break a search.
+/// Mistake 11: invalid UTF-8 neither stops nor breaks a search.
 pub async fn grep_survives_bytes_that_are_no_text(fixture: impl BackendFixture) {
     fixture.put("a.txt", b"\xff\xfe needle\n").await;
     fixture.put("b.txt", b"needle\n").await;

@@ -1,10 +1,10 @@
-//! Which words a schema shown to a model may hold: those of JSON Schema 2020-12 that Anthropic,
-//! OpenAI and Google take in the parameters of a tool. `title`, `$defs` and `$ref` are not among
-//! them, because they cost tokens and say nothing that a model needs.
+//! Which keywords a schema shown to a model may use: those of JSON Schema 2020-12 that Anthropic,
+//! OpenAI and Google accept in a tool's parameters. `title`, `$defs` and `$ref` are not allowed,
+//! because they cost tokens and tell a model nothing it needs.
 
 use serde_json::Value;
 
-/// Fails with the path of the first word that does not belong.
+/// Fails with the path of the first keyword that is not allowed.
 pub(super) fn check(schema: &Value, at: &str) {
     let Value::Object(fields) = schema else {
         assert!(schema.is_boolean(), "{at} is not a schema: {schema}");
@@ -57,7 +57,7 @@ const KEYWORDS: [&str; 17] = [
     "uniqueItems",
 ];
 
-/// The formats that all of them take.
+/// The formats that all of them accept.
 const FORMATS: [&str; 9] = [
     "date",
     "date-time",
