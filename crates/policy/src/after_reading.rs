@@ -1,8 +1,9 @@
-//! `after = ["mcp:github"]` of a rule: what a session has read from, as rules speak of it.
+//! `after = ["mcp:github"]` in a rule: conditions on what a session has read from.
 //!
-//! In `deny` and `ask` it narrows a rule: it speaks once the session has read from one of these. In
-//! `allow` it widens a pattern over tools of mounted servers: without it such a rule does not hold
-//! once the session has read from another server. A rule that names one tool holds in any case.
+//! In `deny` and `ask` it narrows a rule: the rule applies only once the session has read from one
+//! of these. In `allow` it widens a pattern over tools of mounted servers: without it such a rule
+//! no longer applies once the session has read from another server. A rule that names one tool
+//! always applies.
 
 use std::fmt;
 
@@ -10,10 +11,10 @@ use haft_contract::{Label, Labels, ProviderId, host::Verdict};
 
 use crate::rule::{Rule, RuleError, RuleErrorKind, Selector};
 
-/// Every server but the one a call goes to.
+/// Every server except the one a call goes to.
 const ANY_SERVER: &str = "mcp:*";
 
-/// What a rule says about what was read; empty where it says nothing.
+/// A rule's conditions on what was read; empty if it has none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AfterReading(Vec<Source>);
 
@@ -24,7 +25,7 @@ enum Source {
 }
 
 impl AfterReading {
-    /// Reads the list of a rule; the entry that is no source, if one is not.
+    /// Parses a rule's list; the error is the first entry that is not a source.
     pub(crate) fn parse<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Self, &'t str> {
         let mut sources = Vec::new();
         for text in texts {
@@ -43,8 +44,8 @@ impl AfterReading {
         self.0.is_empty()
     }
 
-    /// Whether a session that has read from `labels` has read from one of these, seen from a tool
-    /// of `provider`.
+    /// Whether a session that has read from `labels` has read from one of these, from the point of
+    /// view of a tool of `provider`.
     fn is_met(&self, labels: &Labels, provider: &ProviderId) -> bool {
         self.0.iter().any(|source| match source {
             Source::AnyServer => labels.others(provider).next().is_some(),
@@ -56,7 +57,7 @@ impl AfterReading {
         self.0.contains(&Source::AnyServer)
     }
 
-    /// As a list of texts in Cedar.
+    /// The entries as Cedar strings.
     fn texts(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|source| match source {
             Source::AnyServer => ANY_SERVER,
@@ -72,7 +73,7 @@ impl fmt::Display for AfterReading {
 }
 
 impl Rule {
-    /// The rule with what it says about what was read.
+    /// Adds conditions on what was read.
     pub(crate) fn after(mut self, after: AfterReading) -> Result<Self, RuleError> {
         if after.is_empty() {
             return Ok(self);
@@ -90,12 +91,12 @@ impl Rule {
         self.selector.is_by_pattern()
     }
 
-    /// Whether a deny or ask rule speaks in such a session at all.
+    /// Whether a deny or ask rule applies in such a session at all.
     pub(crate) fn speaks_after(&self, labels: &Labels, provider: &ProviderId) -> bool {
         self.after.is_empty() || self.after.is_met(labels, provider)
     }
 
-    /// What must be so about what was read, in Cedar; nothing where the rule does not care.
+    /// The Cedar condition on what was read; none if the rule has no such condition.
     pub(crate) fn read_condition(&self, literal: impl Fn(&str) -> String) -> Option<String> {
         let list = |texts: &[&str]| {
             let texts: Vec<String> = texts.iter().map(|text| literal(text)).collect();
@@ -120,7 +121,7 @@ impl Rule {
 }
 
 impl Selector {
-    /// Whether it speaks of tools nobody named.
+    /// Whether it can select tools that nobody named.
     pub(crate) fn is_by_pattern(&self) -> bool {
         match self {
             Self::Like(_) | Self::Group(_) => true,
@@ -129,7 +130,7 @@ impl Selector {
     }
 }
 
-/// What the session has read from, as Cedar sees it from a tool: every label, and `mcp:*` if one of
+/// What the session has read from, as Cedar sees it for a tool: every label, and `mcp:*` if one of
 /// them is not the tool's own.
 pub(crate) fn read_from<'l>(labels: &'l Labels, provider: &'l ProviderId) -> Vec<&'l str> {
     let mut texts: Vec<&str> = labels.iter().map(Label::as_str).collect();

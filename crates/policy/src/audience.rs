@@ -1,6 +1,6 @@
-//! To whom what applies: the presets of everyone, of agents, tenants, users, kinds of session and channels.
+//! Which presets apply to whom: to everyone, agents, tenants, users, kinds of session and channels.
 //!
-//! Presets only ever add up: of all that apply the strictest answer holds.
+//! Presets only ever add up: the strictest answer of all that apply wins.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,25 @@ use haft_contract::{
 
 use crate::preset::Preset;
 
-/// Which presets apply to whom. Of several files each is read by itself and the strictest answer
-/// holds, so that no section of one loosens what another says.
+/// Which presets apply to whom. Each file is evaluated separately and the strictest answer wins, so
+/// that no section of one file loosens what another says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Presets {
     /// What each file says about everyone and about agents.
     pub(crate) files: Vec<FilePresets>,
-    /// Applied besides the above.
+    /// By kind of session, in addition to the above.
     pub(crate) sessions: BTreeMap<SessionKind, Preset>,
-    /// Applied besides the above.
+    /// By channel, in addition to the above.
     pub(crate) channels: BTreeMap<ChannelId, Preset>,
-    /// The tenants that have a section, and the preset it names, applied besides the above.
+    /// The tenants that have a section, and the preset it names, in addition to the above.
     pub(crate) tenants: BTreeMap<TenantId, Option<Preset>>,
     /// The same for users.
     pub(crate) users: BTreeMap<UserId, Option<Preset>>,
 }
 
-/// What the rules can tell apart about who asks, beside agent, session and channel: tenant and user,
-/// each only where a section names it. Whoever is not named is like everybody else, so that what is
-/// remembered of one of them serves all.
+/// What rules can distinguish about the caller besides agent, session and channel: tenant and user,
+/// each only if a section names it. Anyone not named is like everybody else, so that a cached
+/// answer for one of them serves all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct NamedPrincipal {
     pub(crate) tenant: Option<TenantId>,
@@ -39,28 +39,28 @@ pub(crate) struct NamedPrincipal {
 /// What one file says about everyone and about agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FilePresets {
-    /// The file.
+    /// The name of the file.
     pub(crate) source: String,
-    /// For everyone without another.
+    /// The preset for everyone without a more specific one.
     pub(crate) everyone: Option<Preset>,
     /// The agents that have a section, and the preset it names.
     pub(crate) agents: BTreeMap<AgentId, Option<Preset>>,
 }
 
 impl Presets {
-    /// Whether an agent may be treated as known.
+    /// Whether an agent counts as known.
     pub(crate) fn lists(&self, agent: &AgentId) -> bool {
         self.omits(agent).is_none()
     }
 
-    /// The first file that lists agents, and not this one.
+    /// The first file that lists agents but not this one.
     pub(crate) fn omits(&self, agent: &AgentId) -> Option<&FilePresets> {
         self.files
             .iter()
             .find(|file| !file.agents.is_empty() && !file.agents.contains_key(agent))
     }
 
-    /// Tenant and user of a principal, where a section names them.
+    /// A principal's tenant and user, if a section names them.
     pub(crate) fn named(&self, principal: &Principal) -> NamedPrincipal {
         let tenant = self.tenants.contains_key(&principal.tenant);
         let user = self.users.contains_key(&principal.user);
@@ -70,8 +70,8 @@ impl Presets {
         }
     }
 
-    /// The presets that apply, without repetition: the agent's own or everyone's, and those of
-    /// the tenant, the user, the session's kind and the channel besides.
+    /// The presets that apply, without repetition: the agent's own or everyone's, plus those of the
+    /// tenant, the user, the session's kind and the channel.
     pub(crate) fn of(&self, principal: &Principal, agent: &AgentId) -> Vec<Preset> {
         let session = self.sessions.get(&principal.session_kind).copied();
         let channel = principal.channel.as_ref();
@@ -108,7 +108,7 @@ impl Presets {
     }
 }
 
-/// The strictest preset that any file names; `careful` where none names one.
+/// The strictest preset that any file names; `careful` if none does.
 fn strictest(named: impl Iterator<Item = Option<Preset>>) -> Preset {
     named.max().flatten().unwrap_or(Preset::Careful)
 }

@@ -1,6 +1,6 @@
-//! Bounded memory of answers already given. Forgetting is always right; remembering is exact: an
-//! entry is used only if its whole key is equal, so two questions can never share an answer by the
-//! accident (or the design) of equal hashes.
+//! Bounded caches of answers. Forgetting is always safe; remembering is exact: an entry is used
+//! only if its whole key is equal, so two questions can never share an answer through an accidental
+//! or deliberate hash collision.
 
 use std::{
     collections::HashMap,
@@ -22,11 +22,11 @@ use crate::audience::NamedPrincipal;
 const DECISIONS: usize = 8192;
 /// How many locks they are spread over.
 const SHARDS: usize = 16;
-/// The largest question that is remembered, in bytes of its variable parts.
+/// The largest question that is cached, in bytes of its variable parts.
 const MAX_QUESTION_BYTES: usize = 4096;
 
-/// Remembers values in two generations: when the young one is full it becomes the old one, and
-/// what was old and unused is forgotten.
+/// Caches values in two generations: when the young one is full it becomes the old one, and unused
+/// old values are dropped.
 #[derive(Debug)]
 pub(crate) struct Generations<K, V> {
     young: HashMap<K, V>,
@@ -35,7 +35,7 @@ pub(crate) struct Generations<K, V> {
 }
 
 impl<K: Hash + Eq + Clone, V: Clone> Generations<K, V> {
-    /// Remembers at most twice `capacity` values.
+    /// Holds at most twice `capacity` values.
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             young: HashMap::new(),
@@ -44,7 +44,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Generations<K, V> {
         }
     }
 
-    /// The value, if it is remembered.
+    /// The value, if it is cached.
     pub(crate) fn get<Q>(&mut self, key: &Q) -> Option<V>
     where
         K: std::borrow::Borrow<Q>,
@@ -58,7 +58,6 @@ impl<K: Hash + Eq + Clone, V: Clone> Generations<K, V> {
         Some(value)
     }
 
-    /// Remembers a value.
     pub(crate) fn insert(&mut self, key: K, value: V) {
         if self.young.len() >= self.capacity {
             self.old = std::mem::take(&mut self.young);
@@ -80,7 +79,7 @@ struct Entry {
     decision: Decision,
 }
 
-/// Everything of a question that a decision can depend on. User and tenant are among it only where a
+/// Everything in a question that a decision can depend on. User and tenant are included only if a
 /// rule names them.
 #[derive(Debug)]
 struct Key {
@@ -94,20 +93,19 @@ struct Key {
     usual_effects: Effects,
     effects: Effects,
     tier: Tier,
-    /// Whether there is network, not which.
+    /// Whether there is network access, not which.
     network: bool,
     accesses: Vec<Access>,
-    /// Absolute paths in a command are inside it or not.
+    /// Determines which absolute paths in a command are inside the workspace.
     workspace: String,
     read_from: Labels,
 }
 
-/// The place of a question in the cache.
+/// A question's slot in the cache.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CacheSlot(u64);
 
 impl DecisionCache {
-    /// An empty cache.
     pub(crate) fn new() -> Self {
         let shard = || Mutex::new(Generations::new(DECISIONS / SHARDS / 2));
         Self {
@@ -116,14 +114,14 @@ impl DecisionCache {
         }
     }
 
-    /// Where a question belongs; nowhere if it is too large to be remembered.
+    /// A question's slot; none if it is too large to be cached.
     pub(crate) fn place(&self, question: &Question<'_>) -> Option<CacheSlot> {
         let mut hasher = self.hasher.build_hasher();
         let bytes = hash(question, &mut hasher);
         (bytes <= MAX_QUESTION_BYTES).then(|| CacheSlot(hasher.finish()))
     }
 
-    /// The decision on this question, if it is remembered.
+    /// The decision on this question, if it is cached.
     pub(crate) fn get(
         &self,
         place: CacheSlot,
@@ -139,7 +137,6 @@ impl DecisionCache {
         same.then(|| entry.decision.clone())
     }
 
-    /// Remembers a decision.
     pub(crate) fn insert(
         &self,
         place: CacheSlot,
@@ -215,8 +212,8 @@ impl Key {
     }
 }
 
-/// Hashes what most often differs, in few large pieces, and returns how large the question is. The
-/// rest is left to the comparison of keys.
+/// Hashes what differs most often, in few large pieces, and returns the question's size. Comparing
+/// keys covers the rest.
 fn hash(question: &Question<'_>, hasher: &mut impl Hasher) -> usize {
     let principal = question.principal;
     let mut bytes = 0;

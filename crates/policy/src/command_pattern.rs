@@ -1,13 +1,13 @@
-//! A pattern about commands, as words: what `bash(git push *)` says about one parsed command.
+//! A command pattern as words: what `bash(git push *)` means for one parsed command.
 //!
-//! In `allow` it covers a command only if every word is literal and matched, in place; a star stands
-//! for one word, or at the end for any number of them, but never for a word that makes the program
-//! do something else (`git log --output=f`): such a word must be written out. Nothing about how a
-//! command is spelt, wrapped or joined can make an allow reach further.
+//! In `allow` it covers a command only if every word is literal and matched, in place. A star
+//! matches one word, or at the end any number of words, but never a word that makes the program do
+//! something else (`git log --output=f`): such a word must be written out. No spelling, wrapping or
+//! joining of a command can make an allow reach further.
 //!
 //! In `deny` and `ask` it reaches every spelling: by program name wherever the program is, with
-//! options before the subcommand, in clusters and in any order, and with more words after it. Where
-//! it cannot be told whether it reaches, it may, and that asks.
+//! options before the subcommand, in clusters and in any order, and with more words after it. If it
+//! is uncertain whether it reaches, it may, and that asks.
 
 mod words;
 
@@ -21,23 +21,23 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct CommandPattern {
     words: Vec<TextPattern>,
-    /// Whether any further words may follow, in `allow`.
+    /// Whether further words may follow, in `allow`.
     rest: bool,
 }
 
 /// Whether a pattern in `deny` or `ask` reaches a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PatternReach {
-    /// No.
+    /// It does not.
     No,
-    /// It cannot be told.
+    /// It is uncertain.
     Maybe,
-    /// Yes.
+    /// It does.
     Yes,
 }
 
 impl CommandPattern {
-    /// Reads a pattern as the words of one command; `None` where it is not that.
+    /// Parses a pattern as the words of one command; `None` if it is not that.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut written = split(text)?;
         let rest = written.len() > 1 && written.last().is_some_and(|word| word == "*");
@@ -59,7 +59,7 @@ impl CommandPattern {
         }
     }
 
-    /// Its words joined to a key, where it is one command without wildcards.
+    /// Its words joined to a key, if it is one command without wildcards.
     pub(crate) fn literal_key(&self) -> Option<String> {
         if self.rest {
             return None;
@@ -68,8 +68,8 @@ impl CommandPattern {
         words.map(|words| words.join("\0"))
     }
 
-    /// Whether an `allow` covers this command. Unless the kernel holds whatever it may do (`held`), a
-    /// star covers only words that are known to be harmless.
+    /// Whether an `allow` covers this command. Unless the kernel limits whatever it may do
+    /// (`held`), a star covers only words that are known to be harmless.
     pub(crate) fn covers(&self, segment: &Segment, held: bool) -> bool {
         if !segment.unclear.is_empty() || segment.words.len() < self.words.len() {
             return false;
@@ -85,7 +85,7 @@ impl CommandPattern {
             let Some(text) = word.text() else {
                 return false;
             };
-            // A star that stands for a whole word does not stand for an option.
+            // A star that is a whole word does not match an option.
             let whole = matches!(pattern, TextPattern::Wild(pieces) if pieces.iter().all(String::is_empty));
             pattern.matches(text) && !(whole && text.starts_with('-'))
         });
@@ -109,7 +109,7 @@ impl CommandPattern {
         if reaches == PatternReach::Yes || segment.class() != Class::Unknown {
             return reaches;
         }
-        // A program that is not known may run what its words say: `chrt 1 git push`.
+        // An unknown program may run what its words say: `chrt 1 git push`.
         let later = (1..segment.words.len()).filter_map(|place| segment.words.get(place..));
         let named = later.filter(|words| {
             let first = words.first().and_then(Word::text);
@@ -121,7 +121,7 @@ impl CommandPattern {
 
     fn reaches_words(&self, words: &[Word]) -> PatternReach {
         let Some(program) = words.first().and_then(Word::text) else {
-            // Nobody knows which program it is; the command says so itself.
+            // The program is unknown, and the command itself is marked as unclear.
             return PatternReach::No;
         };
         let name = name_of(program);
@@ -142,7 +142,7 @@ impl CommandPattern {
             return self.reaches_words(&apart);
         }
         let words = words.get(1..).unwrap_or_default();
-        // Spelt as it is written, as an `allow` would have it: no need to tell the words apart.
+        // Spelled exactly like the pattern, as in `allow`: no need to classify the words.
         let in_place = rest.len() <= words.len()
             && rest
                 .iter()
@@ -156,7 +156,7 @@ impl CommandPattern {
         let known = words.iter().all(|word| word.text().is_some());
         let spelt = |option: &OptionName<'_>| given.has(option, name);
         let options = wanted.options.iter().all(spelt);
-        // An option nobody knows may have taken the word after it.
+        // An unknown option may have taken the word after it.
         let operands = (0..=given.skippable).any(|skipped| {
             let operands = given.operands.get(skipped..).unwrap_or_default();
             wanted.operands.len() <= operands.len()
@@ -181,7 +181,7 @@ impl CommandPattern {
         if !known {
             return PatternReach::Maybe;
         }
-        // An option may have taken an operand for its value, or the pattern names a value of one.
+        // An option may have taken an operand as its value, or the pattern names an option's value.
         let somewhere = wanted.operands.iter().all(|pattern| {
             let mut texts = given.operands.iter().chain(&given.names);
             texts.any(|text| names(name, pattern, text))
@@ -189,7 +189,7 @@ impl CommandPattern {
         if options && somewhere && given.any_option {
             return PatternReach::Maybe;
         }
-        // The long form of a short option, or the other way round, of a program nobody knows.
+        // The long form of a short option, or the reverse, of an unknown program.
         let akin = |option: &OptionName<'_>| spelt(option) || given.has_akin(option);
         if operands && wanted.options.iter().all(akin) {
             return PatternReach::Maybe;
@@ -198,7 +198,7 @@ impl CommandPattern {
     }
 }
 
-/// Whether an operand of a pattern is one of a command, in another spelling too: `./infra/` is
+/// Whether an operand of a pattern is one of a command, including other spellings: `./infra/` is
 /// `infra`, and to git `HEAD:main` and `+main` are `main`.
 fn names(program: &str, pattern: &TextPattern, operand: &str) -> bool {
     let plain = |text: &str| {
@@ -222,8 +222,8 @@ fn names(program: &str, pattern: &TextPattern, operand: &str) -> bool {
     }
 }
 
-/// The words of a pattern: blanks part them, quotes hold them together, `\*` stays as it is. `None`
-/// where something stands in it that is not part of one command.
+/// The words of a pattern: blanks separate them, quotes join them, `\*` is kept. `None` if it
+/// contains something that cannot be part of one command.
 fn split(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

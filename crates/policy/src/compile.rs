@@ -2,8 +2,8 @@
 //! adds nothing to it.
 //!
 //! Cedar's own `like` cannot express path globs, so a resource is *in* the `Pattern` entities it
-//! matches, and which these are is found by `index.rs`. Principal, action and context are plain
-//! Cedar. Three answers come from two evaluations: `context.approved` false, then true.
+//! matches, which `index.rs` finds. Principal, action and context are plain Cedar. Three answers
+//! come from two evaluations: `context.approved` false, then true.
 
 use std::fmt::Write as _;
 
@@ -17,13 +17,13 @@ use crate::{
     rule::{Rule, Section, Selector},
 };
 
-/// A rule or preset in Cedar, numbered by its place in the engine's list.
+/// A rule or preset in Cedar, numbered by its position in the engine's list.
 #[derive(Debug, Clone)]
 pub(crate) struct Compiled {
     pub(crate) policy: Policy,
     pub(crate) text: String,
     pub(crate) origin: Origin,
-    /// Whether it is a rule that says `after`.
+    /// Whether it is a rule with `after`.
     pub(crate) labelled: bool,
 }
 
@@ -32,19 +32,19 @@ pub(crate) struct Compiled {
 pub(crate) enum Origin {
     /// The rule with this number.
     Rule(usize),
-    /// A preset's policy about one action, or about all.
+    /// A preset's policy for one action, or for all.
     Preset(Preset, Option<Action>),
     /// The protected paths.
     Protected,
-    /// The answer to an agent without a section.
+    /// The answer for an agent without a section.
     UnlistedAgent,
-    /// A command that is not fully understood, where a rule might speak of it.
+    /// A command that is not fully understood, where a rule might apply to it.
     Unclear,
-    /// What a command names, which whatever allows the command allows.
+    /// What a command names: whatever allows the command also allows it.
     Named,
 }
 
-/// Cedar did not accept what was compiled: a fault of Haft, never a reason to go on.
+/// Cedar rejected a compiled policy: a bug in Haft, never a reason to continue.
 #[derive(Debug, thiserror::Error)]
 #[error("the rule `{rule}` could not be compiled: {message}")]
 pub struct CompileError {
@@ -65,7 +65,7 @@ unless { context.approved };"#;
 const NAMED: &str = r#"permit (principal, action in [Action::"read", Action::"write"], resource)
 when { context.named };"#;
 
-/// The Cedar entity type of a pattern. The same text reaches farther in `deny` and `ask` than in
+/// The Cedar entity type of a pattern. The same text reaches further in `deny` and `ask` than in
 /// `allow`, so it names two different sets of resources.
 pub(crate) fn pattern_type(reach: PatternScope) -> &'static str {
     match reach {
@@ -209,14 +209,14 @@ fn tool_condition(rule: &Rule) -> Option<String> {
             literal(key.tool.as_str())
         )),
         Selector::Like(glob) if glob == "*" => None,
-        // A name glob holds only name characters and `*`, so it is a Cedar pattern as it stands.
+        // A name glob holds only name characters and `*`, so it already is a Cedar pattern.
         Selector::Like(glob) => Some(format!("context.tool like {}", literal(glob))),
         Selector::Group(group) => Some(format!("context.groups.contains({})", literal(group))),
         Selector::Accesses(_) => None,
     }
 }
 
-/// A Cedar string literal. Cedar's escapes are those of Rust.
+/// A Cedar string literal. Cedar uses Rust's escapes.
 fn literal(text: &str) -> String {
     format!("\"{}\"", text.escape_debug())
 }

@@ -1,9 +1,9 @@
-//! The policy in force: indexes the rules, asks Cedar, remembers the answers.
+//! The policy in force: indexes the rules, asks Cedar, caches the answers.
 //!
 //! A question is judged item by item (the tool, then each access), for the agent and every agent
-//! that started it, under every preset that applies; the strictest answer wins. Anything that goes
-//! wrong on the way is a denial. Read next: `index.rs` for how candidates are found, `judge.rs` for
-//! one evaluation.
+//! that started it, under every preset that applies; the strictest answer wins. Any error on the
+//! way is a denial. Read next: `index.rs` for how candidates are found, `judge.rs` for one
+//! evaluation.
 
 use std::{collections::BTreeMap, fmt::Write as _, sync::LazyLock};
 
@@ -46,13 +46,13 @@ pub struct CedarPolicy {
     pub(crate) grants: GrantRules,
 }
 
-/// One judgement and what it was about.
+/// One judgement and its subject.
 pub(crate) struct JudgedQuestion<'q> {
     pub(crate) agent: &'q AgentId,
     pub(crate) preset: Preset,
     pub(crate) item: Item<'q>,
     pub(crate) judgement: Judgement,
-    /// The rules that could have spoken.
+    /// The rules that could have applied.
     pub(crate) considered: Vec<usize>,
 }
 
@@ -104,18 +104,17 @@ impl CedarPolicy {
         &self.settings
     }
 
-    /// The presets that hold for a caller, without repetition; of several the strictest answer holds.
+    /// The presets that apply to a caller, without repetition; the strictest answer wins.
     pub fn presets_of(&self, principal: &Principal) -> Vec<Preset> {
         self.presets.of(principal, &principal.agent)
     }
 
-    /// Whether an agent is one of those the files list. Where they list some, all calls of others
-    /// are denied.
+    /// Whether the files list an agent. If they list any, all calls of other agents are denied.
     pub fn lists(&self, agent: &AgentId) -> bool {
         self.presets.lists(agent)
     }
 
-    /// The rules as Cedar policies, those of the presets in use included.
+    /// The rules as Cedar policies, including those of the presets in use.
     pub fn cedar_text(&self) -> String {
         let mut text = String::new();
         for compiled in self.judge.compiled() {
@@ -136,7 +135,7 @@ impl CedarPolicy {
         self.rules.iter()
     }
 
-    /// Every judgement a question needs, lazily: one for each agent of the line, preset and item.
+    /// Every judgement a question needs, lazily: one for each agent in the line, preset and item.
     pub(crate) fn judgements<'q>(
         &'q self,
         asked: &'q ReadQuestion<'q>,
@@ -186,8 +185,8 @@ impl CedarPolicy {
                 };
                 (self.index.matches_of_touch(touch, access), shell)
             }
-            // What is typed may be a command to a shell that runs there, and cannot be told from
-            // other text: a rule over the texts of commands is reason enough to ask.
+            // Typed text may be a command to a shell that runs there, and cannot be distinguished
+            // from other text: a rule over command texts is reason enough to ask.
             (Some(access @ Access::Process(_)), CommandPart::Whole) => {
                 let of_commands = COMMAND_TOOL.as_ref().map(command_tool);
                 let spoken_of = self.index.speaks_of_commands(slots)
@@ -255,7 +254,7 @@ impl CedarPolicy {
         for judged in self.judgements(&asked) {
             let stricter = strictest.as_ref().is_none_or(|best| {
                 let (new, old) = (judged.judgement.verdict, best.judgement.verdict);
-                // Of several reasons to allow, a rule says more than a default.
+                // Among several reasons to allow, a rule is more informative than a default.
                 new > old || (new == old && new == Verdict::Allow && judged.names_a_rule(best))
             });
             if stricter {
@@ -288,8 +287,8 @@ impl CedarPolicy {
     }
 
     /// What a search over a tree must leave out: everything a deny or ask rule withholds from this
-    /// principal. A rule that speaks of the searched directory itself is not among them; it has
-    /// decided about the whole search already.
+    /// principal. A rule about the searched directory itself is not included; it has already
+    /// decided the whole search.
     fn withheld(&self, question: &Question<'_>) -> Vec<String> {
         let trees: Vec<_> = question
             .plan
@@ -420,7 +419,7 @@ impl CedarPolicy {
         reason
     }
 
-    /// What was read that makes a difference, if it does.
+    /// Explains which earlier reading affected the answer, if any did.
     fn crossing(&self, question: &Question<'_>, judged: &JudgedQuestion<'_>) -> Option<String> {
         let read_from = &question.plan.read_from();
         if judged.judgement.labelled && judged.judgement.verdict != Verdict::Allow {
@@ -455,7 +454,7 @@ impl CedarPolicy {
         }
     }
 
-    /// SHA-256 over everything that can change an answer, shortened.
+    /// Truncated SHA-256 over everything that can change an answer.
     fn fingerprint(&self) -> PolicyVersion {
         let mut hash = Sha256::new();
         for compiled in self.judge.compiled() {
@@ -472,8 +471,8 @@ impl CedarPolicy {
 }
 
 impl Policy for CedarPolicy {
-    /// Grants are applied to what was decided without them, so no memory of an answer depends on
-    /// them, and they can only ever answer where a person would be asked.
+    /// Grants are applied to a decision made without them, so no cached answer depends on them, and
+    /// they can only ever answer where a person would be asked.
     fn decide(&self, question: &Question<'_>) -> Decision {
         let without = self.decide_without_grants(question);
         match without.verdict {
@@ -510,7 +509,7 @@ impl JudgedQuestion<'_> {
     }
 }
 
-/// The built-in tool that runs commands, whose rules also bear on what is typed into them.
+/// The built-in tool that runs commands; its rules also apply to text typed into them.
 static COMMAND_TOOL: LazyLock<Option<ToolKey>> = LazyLock::new(|| {
     let tool = ToolName::parse("bash").ok()?;
     Some(ToolKey {
@@ -527,7 +526,7 @@ fn command_tool(key: &ToolKey) -> ToolFacts<'_> {
     }
 }
 
-/// The agent that asks and those that started it.
+/// The asking agent and those that started it.
 fn line(principal: &Principal) -> impl Iterator<Item = &AgentId> {
     std::iter::once(&principal.agent).chain(&principal.ancestors)
 }

@@ -1,5 +1,5 @@
-//! Takes a decision apart: what was judged, which rules were considered, which one won, and which
-//! default applied where none did. For `haft explain` and `haft policy check`.
+//! Breaks a decision down: what was judged, which rules were considered, which one won, and which
+//! default applied if none did. For `haft explain` and `haft policy check`.
 
 use haft_contract::{
     AgentId,
@@ -17,20 +17,20 @@ use crate::{
 pub struct Explanation {
     /// The answer.
     pub decision: Decision,
-    /// Each thing that was judged, in order.
+    /// Every judgement, in order.
     pub steps: Vec<Step>,
 }
 
-/// One thing that was judged.
+/// One judgement in an explanation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// The agent it was judged for: the one that asked, or one that started it.
     pub agent: AgentId,
     /// The preset it was judged under.
     pub preset: Preset,
-    /// What is done.
+    /// The judged action.
     pub action: Action,
-    /// To what; absent for the tool as a whole.
+    /// What it is done to; absent for the tool as a whole.
     pub access: Option<String>,
     /// The answer.
     pub verdict: Verdict,
@@ -38,7 +38,7 @@ pub struct Step {
     pub rule: Option<RuleRef>,
     /// The reason in one sentence.
     pub reason: String,
-    /// Every rule that could have spoken, with its answer.
+    /// Every rule that could have applied, with its answer.
     pub considered: Vec<(Verdict, RuleRef)>,
 }
 
@@ -100,7 +100,7 @@ impl CedarPolicy {
 }
 
 impl Step {
-    /// Whether no rule spoke and the preset's default applied.
+    /// Whether no rule applied, so that the preset's default did.
     pub fn is_default(&self) -> bool {
         self.rule.is_none()
     }

@@ -1,5 +1,5 @@
-//! What a question says, in the form rules are applied to: one item for the tool itself and one for
-//! each access of the plan. Borrows everything; decides nothing.
+//! A question in the form rules are applied to: one item for the tool itself and one for each
+//! access of the plan. Borrows everything; decides nothing.
 
 use std::fmt;
 
@@ -12,13 +12,13 @@ use haft_contract::{
 
 use crate::shell::{self, Analysis, CommandTouch, Refusal, Segment, TouchOrigin};
 
-/// The longest text of an access that is shown in a decision.
+/// The longest access text shown in a decision.
 const MAX_SHOWN_CHARS: usize = 200;
 
-/// Providers whose declared effects are believed. Any other can only tighten.
+/// Providers whose declared effects are trusted. Any other can only tighten.
 const TRUSTED_PROVIDERS: [&str; 3] = ["builtin", "embedded", "script"];
 
-/// What is done: an access kind, or the use of the tool as such.
+/// What is done: an access kind, or the use of the tool itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
     /// Use the tool at all.
@@ -59,7 +59,7 @@ impl Action {
                 PathMode::Read => Self::Read,
                 PathMode::Write => Self::Write,
             },
-            // What is typed into a running command is as much as the command.
+            // Typing into a running command is as powerful as the command.
             Access::Command(_) | Access::Process(_) => Self::Command,
             Access::Host { .. } => Self::Connect,
             Access::Database { .. } => Self::Database,
@@ -94,28 +94,27 @@ pub(crate) struct Item<'q> {
 /// Which part of a command an item is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CommandPart<'q> {
-    /// No command at all.
+    /// Not a command.
     Whole,
-    /// One command of what was read.
+    /// One command of the parsed script.
     Segment(&'q Segment, &'q CommandReading),
     /// Something that command touches.
     Touch(&'q Segment, &'q CommandReading, &'q CommandTouch),
-    /// A command that is not even looked at.
+    /// A command that is refused without analysis.
     Refused(Refusal),
 }
 
-/// A question with its commands read.
+/// A question with its commands parsed.
 #[derive(Debug)]
 pub(crate) struct ReadQuestion<'q> {
     pub(crate) question: Question<'q>,
-    /// One for each access; `None` where it is no command.
+    /// One for each access; `None` if it is not a command.
     commands: Vec<Option<Result<CommandReading, Refusal>>>,
 }
 
-/// A command that was read.
 #[derive(Debug)]
 pub(crate) struct CommandReading {
-    /// As one text.
+    /// The command as one text.
     pub(crate) text: String,
     pub(crate) analysis: Analysis,
 }
@@ -144,8 +143,8 @@ impl<'q> ReadQuestion<'q> {
         }
     }
 
-    /// The items of the question: the tool first, then its accesses, and for a command each
-    /// command in it with what that touches.
+    /// The items of the question: the tool first, then its accesses, and for a command each command
+    /// in it with what that touches.
     pub(crate) fn items(&self) -> impl Iterator<Item = Item<'_>> {
         let tool = Item {
             action: Action::Use,
@@ -198,7 +197,7 @@ impl<'q> Item<'q> {
         })
     }
 
-    /// The command it is a part of, unless that is all there is.
+    /// The command it is part of, unless it is the whole.
     pub(crate) fn segment(&self) -> Option<&'q Segment> {
         match self.part {
             CommandPart::Segment(segment, _) | CommandPart::Touch(segment, ..) => Some(segment),
@@ -207,25 +206,25 @@ impl<'q> Item<'q> {
     }
 }
 
-/// What is known about the whole call, for the conditions of presets.
+/// Facts about the whole call, for the conditions of presets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is one attribute of the Cedar context, read by name in the policies"
 )]
 pub(crate) struct CallFacts {
-    /// The provider's declarations are believed.
+    /// Whether the provider's declarations are trusted.
     pub(crate) trusted: bool,
-    /// What the call changes is named by its accesses, which are judged one by one.
+    /// Whether its accesses, which are judged one by one, name everything the call changes.
     pub(crate) accounted: bool,
-    /// It only looks, and reaches nothing outside.
+    /// Whether it only reads, and reaches nothing outside.
     pub(crate) harmless: bool,
-    /// Its child processes are confined.
+    /// Whether its child processes are confined.
     pub(crate) sandboxed: bool,
-    /// The kernel holds whatever its child processes may do: they have no network, leave no process
-    /// behind and cannot change a protected name.
+    /// Whether the kernel limits whatever its child processes may do: they have no network, leave
+    /// no process behind and cannot change a protected name.
     pub(crate) held: bool,
-    /// It does something at a mounted server, after the session has read from another one.
+    /// Whether it acts on a mounted server after the session has read from another one.
     pub(crate) crosses: bool,
 }
 
@@ -261,12 +260,12 @@ impl CallFacts {
     }
 }
 
-/// Whether the declarations of this tool's provider are believed.
+/// Whether this tool's provider is trusted about its declarations.
 pub(crate) fn is_trusted(tool: &ToolFacts<'_>) -> bool {
     TRUSTED_PROVIDERS.contains(&tool.key.provider.as_str())
 }
 
-/// Every group a tool is in: its own and those its effects put it in.
+/// Every group a tool is in: its own and those implied by its effects.
 pub(crate) fn groups(tool: &ToolFacts<'_>) -> Vec<&'static str> {
     let mut groups = tool.groups.to_vec();
     if tool.effects.read_only && is_trusted(tool) {
@@ -281,7 +280,7 @@ pub(crate) fn groups(tool: &ToolFacts<'_>) -> Vec<&'static str> {
     groups
 }
 
-/// The groups that exist because of effects, whatever tools there are, and the usual families.
+/// The groups based on effects, which exist whatever tools there are, and the usual families.
 pub(crate) const BUILT_IN_GROUPS: [&str; 7] = [
     "all",
     "read-only",

@@ -1,5 +1,5 @@
-//! Patterns of rules, written by anybody, against commands, written by anybody: what is allowed is
-//! never more than what the same words deny, and what is written literally matches itself.
+//! Untrusted rule patterns against untrusted commands: what is allowed is never more than what the
+//! same words deny, and what is written literally matches itself.
 
 use haft_contract::{
     WorkPath,
@@ -53,7 +53,7 @@ fn fuzz() -> Fuzz {
     Fuzz::seeds(PATTERNS_AND_SCRIPTS).words(WORDS).longest(512)
 }
 
-/// The two parts of an input.
+/// Splits an input into its two parts.
 fn parts(bytes: &[u8]) -> (String, String) {
     let text = String::from_utf8_lossy(bytes).into_owned();
     match text.split_once('\n') {
@@ -68,7 +68,7 @@ fn segments(script: &str) -> Vec<Segment> {
     analysis.map_or_else(|_| Vec::new(), |analysis| analysis.segments().to_vec())
 }
 
-/// The words of a command, where all are known.
+/// The words of a command, if all are known.
 fn words(segment: &Segment) -> Option<String> {
     let words: Option<Vec<&str>> = segment.argv().collect();
     words.map(|words| words.join("\0"))
@@ -89,7 +89,7 @@ fn a_command_pattern_allows_no_more_than_it_denies_and_matches_itself() {
         };
         for segment in segments(&script).iter().chain(&segments(&text)) {
             let covers = covering.covers(segment, true);
-            // A key is words joined by NUL, which a word that holds one cannot be told from.
+            // A key joins words with NUL, so a word that contains NUL would be ambiguous.
             let itself = !bytes.contains(&0)
                 && words(segment).is_some_and(|words| covering.literal_key() == Some(words));
             if itself && segment.unclear().is_empty() {
@@ -137,7 +137,7 @@ fn a_text_pattern_matches_as_its_naive_reading_does() {
     });
 }
 
-/// Tries every place for every star.
+/// Tries every position for every star.
 fn naive(pattern: &str, text: &str) -> bool {
     // `None` is a star.
     let mut pieces: Vec<Option<char>> = Vec::new();
@@ -154,7 +154,7 @@ fn naive(pattern: &str, text: &str) -> bool {
         rest = escaped.unwrap_or(&rest[next.len_utf8()..]);
     }
     let text: Vec<char> = text.chars().collect();
-    // Which ends of the text the pieces so far can reach.
+    // Which ends in the text the pieces so far can reach.
     let mut ends = vec![false; text.len() + 1];
     ends[0] = true;
     for piece in pieces {
@@ -233,7 +233,7 @@ fn a_rule_reads_again_as_what_it_was_read_as() {
     });
 }
 
-/// What a person is offered for a script names that script, whatever is in it.
+/// The rule offered to a person for a script names that script, whatever it contains.
 #[test]
 fn every_script_can_be_written_as_a_command_pattern() {
     fuzz().inputs(800).run(|bytes| {

@@ -1,8 +1,8 @@
 //! Finds the rules that can match, without trying them all: by section, by tool, and by pattern
 //! (`pattern_index.rs`).
 //!
-//! Cedar's cost grows with the policies it is given, so this is what keeps a decision as cheap
-//! with ten thousand rules as with ten. It only narrows; whether a candidate applies is for Cedar.
+//! Cedar's cost grows with the number of policies, so this keeps a decision as cheap with ten
+//! thousand rules as with ten. It only narrows; Cedar decides whether a candidate applies.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -22,7 +22,7 @@ use crate::{
     shell::{CommandTouch, Segment},
 };
 
-/// The rules, found by what they speak of.
+/// The rules, indexed by what they match.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     sections: HashMap<Section, u32>,
@@ -37,9 +37,9 @@ pub(crate) struct Index {
     rules: HashMap<(u32, u32, Option<PatternId>), Vec<usize>>,
     /// Deny and ask rules with a path pattern, for trees.
     strict: HashMap<(u32, u32), Vec<usize>>,
-    /// Where a deny or ask rule speaks of texts, such as commands.
+    /// Where a deny or ask rule matches texts, such as commands.
     texts: HashSet<(u32, u32)>,
-    /// Whether any allow rule at all speaks of this section and tool.
+    /// Whether any allow rule at all exists for this section and tool.
     allows: HashMap<(u32, u32), usize>,
     pattern_ids: HashMap<(PatternScope, PatternKind, String), PatternId>,
     patterns: Vec<Pattern>,
@@ -47,26 +47,26 @@ pub(crate) struct Index {
     wide: Patterns,
 }
 
-/// Who asks and with which tool, as numbers of the index.
+/// The caller and the tool, as numbers of the index.
 #[derive(Debug, Clone)]
 pub(crate) struct Slots {
     sections: Vec<u32>,
     selectors: Vec<u32>,
 }
 
-/// The patterns one command of a script meets.
+/// The patterns that match one command of a script.
 #[derive(Debug, Default)]
 pub(crate) struct SegmentMatches {
-    /// Those that speak of it, or in `deny` and `ask` of the script it stands in.
+    /// Those that match it, or in `deny` and `ask` the script it is part of.
     pub(crate) patterns: Vec<PatternId>,
     /// Those in `allow` that are the whole script, word for word.
     pub(crate) spelt_out: Vec<PatternId>,
-    /// Those in `deny` and `ask` that may speak of it.
+    /// Those in `deny` and `ask` that may match it.
     pub(crate) perhaps: Vec<PatternId>,
 }
 
 impl Index {
-    /// Indexes the rules. The error is the glob engine's, on sets too large to compile.
+    /// Indexes the rules. The error comes from the glob engine, for sets too large to compile.
     pub(crate) fn new(rules: &[Rule]) -> Result<Self, globset::Error> {
         let mut index = Self::default();
         for (number, rule) in rules.iter().enumerate() {
@@ -146,7 +146,7 @@ impl Index {
         id
     }
 
-    /// Who asks and with which tool, looked up once for all items of a question.
+    /// The caller and the tool, looked up once for all items of a question.
     pub(crate) fn slots(
         &self,
         principal: &Principal,
@@ -201,7 +201,7 @@ impl Index {
         found
     }
 
-    /// The rules that can match the use of the tool as such.
+    /// The rules that can match the use of the tool itself.
     pub(crate) fn about_tool(&self, slots: &Slots) -> Vec<usize> {
         let mut found = Vec::new();
         self.collect(slots, &slots.selectors, None, &mut found);
@@ -260,7 +260,7 @@ impl Index {
         }
     }
 
-    /// Deny and ask rules with a path pattern about this tool, or about reading by any tool.
+    /// Deny and ask rules with a path pattern for this tool, or for reading by any tool.
     pub(crate) fn strict_paths(&self, slots: &Slots) -> Vec<usize> {
         let mut found = Vec::new();
         for section in &slots.sections {
@@ -274,7 +274,7 @@ impl Index {
         found
     }
 
-    /// Whether a deny or ask rule speaks of command texts of this tool.
+    /// Whether a deny or ask rule matches command texts of this tool.
     pub(crate) fn speaks_of_commands(&self, slots: &Slots) -> bool {
         slots.sections.iter().any(|section| {
             slots
@@ -284,7 +284,7 @@ impl Index {
         })
     }
 
-    /// Whether a deny or ask rule speaks of paths this tool could touch.
+    /// Whether a deny or ask rule matches paths this tool could touch.
     pub(crate) fn speaks_of_paths(&self, slots: &Slots) -> bool {
         let accesses = self.reads.into_iter().chain(self.writes);
         let mut selectors = slots.selectors.iter().copied().chain(accesses);
@@ -296,7 +296,7 @@ impl Index {
         })
     }
 
-    /// Whether any allow rule, with or without a pattern, speaks of this tool.
+    /// Any allow rule, with or without a pattern, for this tool.
     pub(crate) fn some_allow(&self, slots: &Slots) -> Option<usize> {
         slots.sections.iter().find_map(|section| {
             slots
@@ -311,10 +311,10 @@ impl Index {
         let mut found = Vec::new();
         match access {
             Access::Path(path) => self.path_matches(path, &mut found),
-            // A command is matched by `segment_matches`, a tool elsewhere by its name.
+            // `segment_matches` handles commands; a remote tool is matched by its name.
             Access::Command(_) | Access::RemoteTool { .. } => {}
-            // No allow rule speaks of what is typed, only of the tool as such; a deny or ask rule
-            // over command texts speaks of the command it is typed into and of what is typed.
+            // No allow rule matches typed text, only the tool itself; a deny or ask rule over
+            // command texts matches the command it is typed into and the typed text.
             Access::Process(process) => {
                 if let ProcessAct::Write(typed) = &process.act {
                     self.wide.texts(typed.trim(), &self.patterns, &mut found);
@@ -343,8 +343,8 @@ impl Index {
         found
     }
 
-    /// The patterns that speak of what a command touches: where that is a whole tree, also those of
-    /// `deny` and `ask` that name something in it.
+    /// The patterns that match what a command touches; for a whole tree, also those of `deny` and
+    /// `ask` that name something in it.
     pub(crate) fn matches_of_touch(&self, touch: &CommandTouch, access: &Access) -> Vec<PatternId> {
         let mut found = self.matches(access);
         if let (true, Access::Path(path)) = (touch.tree, access) {
@@ -356,7 +356,8 @@ impl Index {
         found
     }
 
-    /// The patterns one command of a script meets. `held`: the kernel holds whatever it may do.
+    /// The patterns that match one command of a script. `held`: the kernel limits whatever it may
+    /// do.
     pub(crate) fn segment_matches(
         &self,
         script: &str,
@@ -389,7 +390,7 @@ impl Index {
         matches
     }
 
-    /// Whether a rule with one of these patterns speaks of this section and tool.
+    /// Whether a rule with one of these patterns exists for this section and tool.
     pub(crate) fn has_rule(&self, slots: &Slots, patterns: &[PatternId]) -> bool {
         patterns.iter().any(|pattern| {
             let mut found = Vec::new();
@@ -405,7 +406,7 @@ impl Index {
         self.has_rule(slots, &found)
     }
 
-    /// Whether a deny or ask rule with a pattern speaks of an access.
+    /// Whether a deny or ask rule with a pattern matches an access.
     pub(crate) fn restricts(&self, slots: &Slots, touch: &CommandTouch, access: &Access) -> bool {
         let mut wide = self.matches_of_touch(touch, access);
         wide.retain(|id| {
@@ -421,8 +422,7 @@ impl Index {
         })
     }
 
-    /// A path is denied or asked about if it *or* where it leads matches, and allowed only if both
-    /// do.
+    /// A path is denied or asked about if it *or* its target matches, and allowed only if both do.
     fn path_matches(&self, access: &PathAccess, found: &mut Vec<PatternId>) {
         let mut allowed = Vec::new();
         self.exact_paths(access.scope, &access.path, &mut allowed);
@@ -449,8 +449,8 @@ impl Index {
 
     fn wide_paths(&self, access: &PathAccess, path: &WorkPath, found: &mut Vec<PatternId>) {
         self.wide.paths(path.as_str(), PatternScope::Wide, found);
-        // What a search must leave out of a tree is withheld from it; a change to a whole tree
-        // cannot leave anything out, so it meets every rule about something in the tree.
+        // A search can leave out what is withheld from it; a change to a whole tree cannot leave
+        // anything out, so it matches every rule about something in the tree.
         if access.scope == PathScope::Tree && access.mode == PathMode::Write {
             self.wide
                 .reaching_beneath(path.as_str(), &self.patterns, found);

@@ -1,6 +1,6 @@
-//! One evaluation: a case and the few policies that can match it, given to Cedar twice — first as
-//! if nobody had approved, then as if somebody had. Allowed at once is *allow*, allowed with
-//! approval is *ask*, neither is *deny*. A policy that fails to evaluate makes it *deny*.
+//! One evaluation: a case and the few policies that can match it, given to Cedar twice, first as if
+//! nobody had approved, then as if somebody had. Allowed at once is *allow*, allowed with approval
+//! is *ask*, neither is *deny*. A policy that fails to evaluate makes it *deny*.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -30,43 +30,43 @@ use crate::{
     shell::Refusal,
 };
 
-/// How many compiled policy sets are remembered.
+/// How many compiled policy sets are cached.
 const POLICY_SETS: usize = 512;
-/// How many evaluations are remembered.
+/// How many evaluations are cached.
 const EVALUATIONS: usize = 2048;
 
 /// Everything one evaluation depends on.
 pub(crate) struct EvaluationCase<'q> {
     pub(crate) principal: &'q Principal,
-    /// Its tenant and user, where rules name them.
+    /// The caller's tenant and user, if rules name them.
     pub(crate) named: NamedPrincipal,
-    /// The agent it is judged for: the one that asks, or one that started it.
+    /// The agent it is judged for: the asking one, or one that started it.
     pub(crate) agent: &'q AgentId,
-    /// Whether that agent has a section, or none has.
+    /// Whether that agent has a section, or no agent has.
     pub(crate) listed: bool,
     pub(crate) tool: ToolFacts<'q>,
     pub(crate) call: CallFacts,
     pub(crate) item: Item<'q>,
-    /// What is known of a command.
+    /// What is known about a command.
     pub(crate) shell: ShellFacts,
     /// The patterns the item matches.
     pub(crate) patterns: Vec<(PatternId, &'q Pattern)>,
     /// What the session has read from.
     pub(crate) read_from: &'q Labels,
-    /// Whether one of the rules says `after_reading`.
+    /// Whether one of the rules has `after`.
     pub(crate) labelled: bool,
     /// The rules that can match.
     pub(crate) rules: Vec<usize>,
 }
 
-/// What is known of one command, or of something it touches.
+/// What is known about one command, or something it touches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ShellFacts {
-    /// A deny or ask rule may speak of it, and it is not understood well enough to tell.
+    /// A deny or ask rule may apply, and the command is not understood well enough to tell.
     pub(crate) unclear: bool,
-    /// It is a command the preset `workspace` knows.
+    /// The preset `workspace` knows this command.
     pub(crate) ordinary: bool,
-    /// The words of the command name it, so what allows the command allows it.
+    /// The command's words name it, so what allows the command allows it.
     pub(crate) named: bool,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct ShellFacts {
 pub(crate) struct Judgement {
     pub(crate) verdict: Verdict,
     pub(crate) cause: DecidingCause,
-    /// Whether a rule that says `after_reading` is among what decided.
+    /// Whether a rule with `after` is among what decided.
     pub(crate) labelled: bool,
 }
 
@@ -86,25 +86,25 @@ pub(crate) enum DecidingCause {
     Rule(usize),
     /// The path is protected.
     Protected {
-        /// The built-in rule, in notation.
+        /// The built-in rule, in rule notation.
         rule: String,
-        /// What it is.
+        /// Why it is protected.
         why: String,
     },
-    /// Agents have sections and this one has none.
+    /// Some agents have sections, and this one has none.
     UnlistedAgent,
-    /// It is not understood, and a rule may speak of it.
+    /// It is not understood, and a rule may apply to it.
     Unclear,
-    /// It is not even looked at.
+    /// It was refused without analysis.
     Refused(Refusal),
-    /// No rule spoke, so the preset did.
+    /// No rule applied, so the preset decided.
     Preset,
-    /// Something went wrong.
+    /// An error occurred.
     Broken(String),
 }
 
-/// Everything a judgement depends on. The name of the resource is not among it: policies read only
-/// which patterns it matches, so a new path or command that meets the same rules needs no new
+/// Everything a judgement depends on. The name of the resource is not included: policies read only
+/// which patterns it matches, so a new path or command that matches the same rules needs no new
 /// evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Evaluation {
@@ -120,7 +120,7 @@ struct Evaluation {
     tool: ToolKey,
     groups: Vec<&'static str>,
     patterns: Vec<PatternId>,
-    /// None where no rule asks.
+    /// Empty if no rule depends on it.
     read_from: Labels,
     protection: Option<(String, String)>,
 }
@@ -134,7 +134,7 @@ pub(crate) struct PolicyJudge {
     unclear: Vec<usize>,
     named: Vec<usize>,
     presets: HashMap<(Preset, Action), Vec<usize>>,
-    /// The place of the first rule among the compiled policies.
+    /// The index of the first rule among the compiled policies.
     first_rule: usize,
     types: Types,
     authorizer: Authorizer,
@@ -286,7 +286,7 @@ impl PolicyJudge {
             let response = self
                 .authorizer
                 .is_authorized(&request, &policies, &entities);
-            // Cedar skips a policy that fails; a skipped `forbid` must not let anything through.
+            // Cedar skips a policy that fails; a skipped `forbid` must not allow anything.
             let failed = response
                 .diagnostics()
                 .errors()
@@ -305,14 +305,14 @@ impl PolicyJudge {
         };
         let judgement = self.judgement(verdict, deciding, protection.clone());
         if verdict == Verdict::Deny && judgement.cause == DecidingCause::Preset {
-            // Nobody may be asked. Name what would have asked, if anything would.
+            // Asking is not possible. Name what would have asked, if anything would.
             return Ok(self.judgement(Verdict::Deny, &unasked, protection));
         }
         Ok(judgement)
     }
 
-    /// Names the policy that decided: built-in before rule before preset, and of several rules the
-    /// strictest, and of these the first.
+    /// Names the policy that decided: built-in before rule before preset; among rules the
+    /// strictest, and among these the first.
     fn judgement(
         &self,
         verdict: Verdict,
@@ -452,7 +452,7 @@ impl Types {
             Some(Access::Message { channel, target }) => format!("{channel}:{target}"),
             Some(Access::RemoteTool { provider, tool }) => format!("{provider}/{tool}"),
         };
-        // Every action has a type; the agent's would only be a resource no rule speaks of.
+        // Every action has a type; the agent's as a fallback would be a resource no rule matches.
         let kind = self.resources.get(&item.action).unwrap_or(&self.agent);
         uid(kind, &id)
     }
@@ -503,9 +503,9 @@ fn context(case: &EvaluationCase<'_>, protected: bool, approved: bool) -> Result
     Context::from_pairs(pairs).map_err(|error| error.to_string())
 }
 
-/// The built-in rule that forbids this item, and why: writes to protected paths, by name or by
-/// what the back end knows, on the path as written and where it leads. A change to a whole tree
-/// could reach protected paths inside it, so it counts as one.
+/// The built-in rule that forbids this item, and why: writes to protected paths, by name or as
+/// reported by the back end, for the path as written and its target. A change to a whole tree could
+/// reach protected paths inside it, so it counts as one.
 fn protection(item: Item<'_>) -> Option<(String, String)> {
     let Some(Access::Path(path)) = item.access else {
         return None;

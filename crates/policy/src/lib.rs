@@ -1,10 +1,10 @@
 //! From facts about a plan to allow, ask or deny, with the rule that decided.
 //!
 //! Operators write `allow`, `ask` and `deny` lists ([`load`]); each entry becomes a [`rule`], each
-//! rule one Cedar policy ([`compile`]), and the [`engine`] hands Cedar only those policies that can
-//! match the question. A command line is read first ([`shell`]), and each command in it judged by
-//! itself. Decisions can be taken apart again ([`explain`]) and rule files checked
-//! before they are used ([`lint`]).
+//! rule one Cedar policy ([`compile`]), and the [`engine`] gives Cedar only those policies that can
+//! match the question. A command line is parsed first ([`shell`]), and each command in it is judged
+//! separately. Decisions can be explained ([`explain`]) and rule files checked before they are used
+//! ([`lint`]).
 //!
 //! INVARIANT: this crate performs no I/O and reads no clock; the same question gets the same
 //! answer. What cannot be understood or evaluated is never allowed.

@@ -1,9 +1,9 @@
-//! Finds rules that do nothing: that can never match, are repeated, or are covered whole by
+//! Finds rules that do nothing: that can never match, are repeated, or are fully covered by
 //! another. Each is an error, because its author believes it does something.
 //!
-//! What needs only the rules is checked at every load; [`CedarPolicy::lint`] also knows the tools
-//! there are. Only rules of one file are held against each other: that an operator's file
-//! overrules another is the point of having both.
+//! Checks that need only the rules run at every load; [`CedarPolicy::lint`] also knows the existing
+//! tools. Only rules of one file are compared with each other: having an operator's file overrule
+//! another is the point of having both.
 
 use std::{collections::HashMap, fmt};
 
@@ -38,7 +38,7 @@ pub struct Finding {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FindingKind {
-    /// No tool there is can match it.
+    /// No existing tool can match it.
     UnknownTool {
         /// The nearest name that exists.
         nearest: Option<String>,
@@ -48,22 +48,22 @@ pub enum FindingKind {
         /// The nearest group that exists.
         nearest: Option<String>,
     },
-    /// The same rule stands elsewhere.
+    /// The same rule is written elsewhere.
     Duplicate {
-        /// Where.
+        /// The other rule.
         of: RuleRef,
     },
-    /// Another rule decides everything this one speaks of.
+    /// Another rule decides everything this one matches.
     Shadowed {
-        /// By which rule.
+        /// The other rule.
         by: RuleRef,
     },
-    /// A wildcard in an `allow` list of commands that stands for a program.
+    /// A wildcard in place of a program, in an `allow` list of commands.
     CommandWildcard,
 }
 
 impl Finding {
-    /// What to do about it.
+    /// How to fix it.
     pub fn hint(&self) -> String {
         match &self.kind {
             FindingKind::UnknownTool {
@@ -121,7 +121,7 @@ impl From<Finding> for Problem {
 }
 
 impl CedarPolicy {
-    /// Checks every rule against the tools there are.
+    /// Checks every rule against the existing tools.
     pub fn lint(&self, tools: &[ToolFacts<'_>]) -> Vec<Finding> {
         let mut findings = check_rules(&self.rules);
         findings.extend(self.rules.iter().filter_map(|rule| {
@@ -170,7 +170,7 @@ fn check_tool(rule: &Rule, tools: &[ToolFacts<'_>]) -> Option<FindingKind> {
         return match &rule.selector {
             Selector::Named(name) => Some(unknown(name.as_str())),
             Selector::Provided(key) => Some(unknown(key.tool.as_str())),
-            // Tools of a mounted server come and go with it, and a group of effects may be empty.
+            // Tools of a mounted server come and go with it, and an effect group may be empty.
             Selector::Like(_) | Selector::Accesses(_) => None,
             Selector::Group(group) if BUILT_IN_GROUPS.contains(&group.as_str()) => None,
             Selector::Group(group) => {
@@ -188,7 +188,7 @@ fn check_tool(rule: &Rule, tools: &[ToolFacts<'_>]) -> Option<FindingKind> {
     (rule.verdict == Verdict::Allow && wild && commands).then_some(FindingKind::CommandWildcard)
 }
 
-/// What each file says, by what could cover another rule.
+/// Each file's rules, indexed by what could cover another rule.
 struct CoverIndex<'r> {
     rules: &'r [Rule],
     same: HashMap<(&'r str, &'r Section, &'r Selector, Option<&'r str>), Vec<usize>>,
@@ -223,7 +223,8 @@ impl<'r> CoverIndex<'r> {
         }
         let source = rule.origin.source.as_str();
         let pattern = rule.pattern.as_ref().map(|pattern| pattern.text.as_str());
-        // `write(x)` in deny and ask speaks of every tool, so it covers an allow of `write(x)` too.
+        // `write(x)` in deny and ask applies to every tool, so it covers an allow of `write(x)`
+        // too.
         let accesses = match &rule.selector {
             Selector::Named(name) if name.as_str() == "read" => {
                 Some(Selector::Accesses(PathMode::Read))
@@ -272,13 +273,13 @@ impl<'r> CoverIndex<'r> {
 fn covered(number: usize, rule: &Rule, other: usize, cover: &Rule) -> Option<FindingKind> {
     let by = cover.origin.clone();
     let pattern = |rule: &Rule| rule.pattern.as_ref().map(|pattern| pattern.text.clone());
-    // In `deny` and `ask` a rule with `after` leaves the time before to others; in `allow` one
-    // without it does.
+    // In `deny` and `ask` a rule with `after` does not apply before the reading; in `allow` one
+    // without it does not apply after.
     let throughout = match cover.verdict {
         Verdict::Allow => rule.after.is_empty(),
         Verdict::Ask | Verdict::Deny => cover.after.is_empty(),
     };
-    // An ask that no grant answers adds to one that grants do.
+    // An ask that no grant can answer adds something to one that grants can.
     let adds = cover.verdict == Verdict::Ask && rule.verdict == Verdict::Ask;
     if rule.after != cover.after && (!throughout || adds) {
         return None;
@@ -288,7 +289,7 @@ fn covered(number: usize, rule: &Rule, other: usize, cover: &Rule) -> Option<Fin
         && rule.after == cover.after
         && pattern(rule) == pattern(cover);
     if identical && rule.verdict == cover.verdict {
-        // Of two equal rules the later one is the repetition.
+        // Of two equal rules the later one is the duplicate.
         return (other < number).then_some(FindingKind::Duplicate { of: by });
     }
     (cover.verdict >= rule.verdict).then_some(FindingKind::Shadowed { by })

@@ -1,10 +1,11 @@
 //! Reads the policy part of configuration files: `[policy]`, `[agents.*]`, `[tenants.*]`,
-//! `[users.*]`, `[sessions.*]`, `[channels.*]`, and `session` and `sandbox` of `[tools.*]`. Everything else in a file belongs to
-//! others and is left alone.
+//! `[users.*]`, `[sessions.*]`, `[channels.*]`, and `session` and `sandbox` of `[tools.*]`. Other
+//! parts of a file are ignored.
 //!
-//! Text in, rules out: no file is opened here. Whatever is not understood is an error with its
-//! line, so that a misspelt `deny` can never pass for no rule. Several files add up; where they
-//! contradict each other the stricter one holds, for presets as for rules. Read next: `reader.rs`, which walks a document.
+//! Text in, rules out: no file is opened here. Anything not understood is an error with its line,
+//! so that a misspelled `deny` can never pass for no rule. Several files add up; where they
+//! contradict each other the stricter one wins, for presets as for rules. Read next: `reader.rs`,
+//! which walks a document.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -21,7 +22,7 @@ use crate::{
     settings::ToolSettings,
 };
 
-/// A configuration text and the name it is known by.
+/// A configuration text and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicySource {
     /// Shown in explanations, such as `haft.toml`.
@@ -43,29 +44,29 @@ pub struct PolicyFile {
     pub(crate) tested: Vec<TestedRule>,
 }
 
-/// What is wrong with a policy: at least one problem.
+/// Why a policy could not be loaded: at least one problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadError {
     problems: Vec<Problem>,
 }
 
-/// One thing that is wrong, and where.
+/// One problem, and where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The file.
     pub source: String,
-    /// The line, from 1; absent where the problem is in no line.
+    /// The line, from 1; absent if the problem is in no line.
     pub line: Option<u32>,
     /// The column in characters, from 1.
     pub column: Option<u32>,
     /// What is wrong.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub hint: Option<String>,
 }
 
 impl PolicySource {
-    /// A text and its name.
+    /// A source from a name and a text.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -87,11 +88,11 @@ impl PolicyFile {
         Ok(file)
     }
 
-    /// Tries every rule's own examples, those that fail included. Any other mistake is an error.
+    /// Runs every rule's own examples, including those that fail. Any other mistake is an error.
     pub fn test(sources: &[PolicySource]) -> Result<Vec<TestedRule>, LoadError> {
         let (Self { tested, .. }, mut problems) = Self::read(sources);
         {
-            // A failed example is what this is for; both lists are in the order of the file.
+            // Failed examples are the result, not errors; both lists are in file order.
             let mut failed = tested.iter().flat_map(TestedRule::failures).peekable();
             problems.retain(|problem| failed.next_if_eq(&problem).is_none());
         }
@@ -99,7 +100,7 @@ impl PolicyFile {
         Ok(tested)
     }
 
-    /// What several files say, and what is wrong with them.
+    /// The contents of several files, and their problems.
     fn read(sources: &[PolicySource]) -> (Self, Vec<Problem>) {
         let mut file = Self {
             rules: Vec::new(),
@@ -118,7 +119,7 @@ impl PolicyFile {
         (file, problems)
     }
 
-    /// Checks the rules against each other and puts them in force.
+    /// Checks the rules against each other and compiles them into a policy.
     pub fn build(self) -> Result<CedarPolicy, LoadError> {
         let findings = lint::check_rules(&self.rules);
         LoadError::unless_empty(findings.into_iter().map(Problem::from).collect())?;
@@ -149,7 +150,7 @@ impl LoadError {
         Err(Self { problems })
     }
 
-    /// Everything that is wrong, in the order it was found.
+    /// All problems, in the order they were found.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }

@@ -1,4 +1,4 @@
-//! The part of a rule in parentheses: what it says about a path, a command text or a host.
+//! The part of a rule in parentheses: what it matches of a path, a command text or a host.
 //!
 //! One principle decides every doubt: in `deny` and `ask` a pattern reaches as far as it can, in
 //! `allow` only as far as it says. Matching is by whole components and whole texts, never by
@@ -12,18 +12,17 @@ use crate::{
     shell,
 };
 
-/// How far a pattern reaches, decided by the list it stands in.
+/// How far a pattern reaches, determined by the list it is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum PatternScope {
     /// `allow`: exactly what is written.
     Exact,
-    /// `deny` and `ask`: at any depth where no directory is named, and everything beneath a
-    /// directory that matches.
+    /// `deny` and `ask`: at any depth if no directory is named, and everything beneath a matching
+    /// directory.
     Wide,
 }
 
-/// A parsed pattern. The same text can speak of a path, a command or a host; which of these
-/// applies depends on the access it meets.
+/// A parsed pattern. The same text can match a path, a command or a host, depending on the access.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     /// As written.
@@ -31,19 +30,19 @@ pub(crate) struct Pattern {
     pub(crate) reach: PatternScope,
     pub(crate) path: Option<PathPattern>,
     pub(crate) words: Option<TextPattern>,
-    /// The same text as the words of a command, where it can be read so.
+    /// The same text as the words of a command, if it can be parsed that way.
     pub(crate) command: Option<CommandPattern>,
     pub(crate) host: Option<TextPattern>,
 }
 
-/// What a pattern was parsed as. The same text means different things as each.
+/// What a pattern was parsed as. The same text means something different for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum PatternKind {
-    /// A command text and nothing else.
+    /// Only a command text.
     Command,
     /// A host.
     Host,
-    /// A path, or the text of a tool that is not known to run commands.
+    /// A path, or the text of a tool not known to run commands.
     Path,
 }
 
@@ -58,7 +57,7 @@ pub(crate) struct PathPattern {
     reach: PatternScope,
 }
 
-/// What a path glob amounts to; the common shapes need no glob engine.
+/// The shape of a path glob; the common ones need no glob engine.
 #[derive(Debug, Clone)]
 pub(crate) enum PathShape {
     /// `**`.
@@ -71,7 +70,7 @@ pub(crate) enum PathShape {
     Glob {
         glob: Box<Glob>,
         matcher: Box<GlobMatcher>,
-        /// The leading directories without wildcards; empty where there are none.
+        /// The leading directories without wildcards; empty if there are none.
         stem: String,
     },
 }
@@ -91,7 +90,7 @@ pub(crate) enum PatternError {
     Empty,
     NotRelative,
     Climbs,
-    /// Whitespace at an end.
+    /// Whitespace at the start or end.
     Whitespace,
     /// More than a host name after `domain:`.
     NotAHost,
@@ -104,7 +103,7 @@ impl Pattern {
         if text.is_empty() {
             return Err(PatternError::Empty);
         }
-        // `allow` spells out one command exactly, and that may end in a blank.
+        // `allow` spells out one command exactly, which may end in a blank.
         if reach == PatternScope::Wide && text.trim() != text {
             return Err(PatternError::Whitespace);
         }
@@ -118,8 +117,8 @@ impl Pattern {
         })
     }
 
-    /// Parses any other pattern: `domain:` for a host, otherwise a path glob that also speaks of
-    /// the texts of custom command tools, database sources and channels.
+    /// Parses any other pattern: `domain:` for a host, otherwise a path glob that also matches the
+    /// texts of custom command tools, database sources and channels.
     pub(crate) fn parse(text: &str, reach: PatternScope) -> Result<Self, PatternError> {
         if text.trim() != text {
             return Err(PatternError::Whitespace);
@@ -151,8 +150,8 @@ impl Pattern {
         })
     }
 
-    /// Whether the pattern speaks of this script: in `allow` of every command in it, in `deny` and
-    /// `ask` of any.
+    /// Whether the pattern matches this script: in `allow` every command in it, in `deny` and `ask`
+    /// any.
     pub(crate) fn speaks_of_script(&self, script: &str) -> bool {
         if self.matches_command(script) {
             return true;
@@ -174,7 +173,7 @@ impl Pattern {
     }
 
     /// Whether the pattern is this whole text. In `allow`, a wildcard never is: `npm run *` would
-    /// be `npm run x; rm -rf ~` too. It speaks of parsed commands instead.
+    /// also match `npm run x; rm -rf ~`. It is matched against parsed commands instead.
     pub(crate) fn matches_command(&self, text: &str) -> bool {
         match (&self.words, self.reach) {
             (Some(TextPattern::Wild(_)), PatternScope::Exact) | (None, _) => false,
@@ -182,7 +181,7 @@ impl Pattern {
         }
     }
 
-    /// Whether the pattern speaks of this host. In `deny` and `ask`, also of its subdomains.
+    /// Whether the pattern matches this host; in `deny` and `ask`, also its subdomains.
     pub(crate) fn matches_host(&self, host: &str) -> bool {
         let host = host.to_ascii_lowercase();
         let host = host.strip_suffix('.').unwrap_or(&host);
@@ -204,13 +203,13 @@ impl Pattern {
         }
     }
 
-    /// Whether it speaks of every input.
+    /// Whether it matches every input.
     pub(crate) fn is_all(&self) -> bool {
         let path = self.path.as_ref().map(|path| &path.shape);
         matches!(self.text.as_str(), "*" | "**") || matches!(path, Some(PathShape::Everything))
     }
 
-    /// The program it names, where it is the words of one command.
+    /// The program it names, if it is the words of one command.
     pub(crate) fn program(&self) -> Option<&str> {
         self.command.as_ref().and_then(CommandPattern::program)
     }
@@ -234,7 +233,7 @@ impl PathPattern {
         })
     }
 
-    /// Whether the pattern speaks of this path (`.` for the root).
+    /// Whether the pattern matches this path (`.` for the root).
     pub(crate) fn matches(&self, path: &str) -> bool {
         match self.reach {
             PatternScope::Exact => self.shape.matches(path),
@@ -242,7 +241,7 @@ impl PathPattern {
         }
     }
 
-    /// Whether the pattern speaks of everything beneath a directory.
+    /// Whether the pattern matches everything beneath a directory.
     pub(crate) fn covers_tree(&self, root: &str) -> bool {
         if matches!(self.shape, PathShape::Everything) {
             return true;
@@ -254,7 +253,7 @@ impl PathPattern {
         covered || (self.reach == PatternScope::Wide && self.matches(root))
     }
 
-    /// Whether the pattern could speak of something beneath a directory. Over-estimates.
+    /// Whether the pattern could match something beneath a directory. Over-estimates.
     pub(crate) fn may_reach_beneath(&self, root: &str) -> bool {
         let stem = match &self.shape {
             PathShape::Everything => return true,
@@ -264,7 +263,7 @@ impl PathPattern {
         root == "." || stem.is_empty() || is_beneath(stem, root) || is_beneath(root, stem)
     }
 
-    /// Globs that leave out everything this pattern speaks of, for a search over a tree.
+    /// Globs that exclude everything this pattern matches, for a search over a tree.
     pub(crate) fn withheld(&self) -> Vec<String> {
         let mut globs = vec![self.glob.clone()];
         if self.reach == PatternScope::Wide && !self.glob.ends_with("**") {
@@ -371,8 +370,8 @@ fn is_literal(glob: &str) -> bool {
     !glob.contains(['*', '?', '[', ']', '{', '}', '\\'])
 }
 
-/// The glob that a text stands for. A text that ends in `/` speaks of what is in the directory;
-/// the root, where it reaches wide, of the whole workspace.
+/// The glob for a text. A text that ends in `/` matches what is in the directory; the root, in a
+/// wide scope, matches the whole workspace.
 fn normalise(text: &str, reach: PatternScope) -> Result<String, PatternError> {
     if text.is_empty() {
         return Err(PatternError::Empty);
@@ -393,7 +392,7 @@ fn normalise(text: &str, reach: PatternScope) -> Result<String, PatternError> {
         let whole = contents || reach == PatternScope::Wide;
         return Ok(if whole { "**" } else { "." }.to_owned());
     }
-    // A single name, with or without a final `/`, names no directory that it stands in.
+    // A single name, with or without a final `/`, does not say which directory it is in.
     if reach == PatternScope::Wide && components.len() == 1 && components != ["**"] {
         components.insert(0, "**");
     }
@@ -409,8 +408,8 @@ fn push(pieces: &mut [String], character: char) {
     }
 }
 
-/// Leftmost placement of each piece is enough: `*` takes any run, so an earlier match of a middle
-/// piece never rules out a later one. Linear in the text for each piece.
+/// The leftmost position of each piece is enough: `*` matches any run, so an earlier match of a
+/// middle piece never rules out a later one. Linear in the text for each piece.
 fn matches_pieces(pieces: &[String], text: &str) -> bool {
     let [first, middle @ .., last] = pieces else {
         return false;

@@ -1,7 +1,7 @@
-//! Finds the patterns that speak of a path, a text or a host: literal ones and directories by
-//! hash, globs by the directories they start with, command wildcards by their first word. Must
-//! agree with `pattern.rs`, which says what each pattern means; a property test holds the whole
-//! engine against a naive reading.
+//! Finds the patterns that match a path, a text or a host: literals and directories by hash, globs
+//! by their leading directories, command wildcards by their first word. Must agree with
+//! `pattern.rs`, which defines what each pattern means; a property test compares the whole engine
+//! with a naive implementation.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::{
 /// A pattern's number. The same text in the same kind of list has one number.
 pub(crate) type PatternId = u32;
 
-/// The patterns of one reach, by what they look like.
+/// The patterns of one scope, by shape.
 #[derive(Debug, Default)]
 pub(crate) struct Patterns {
     everything: Vec<PatternId>,
@@ -67,7 +67,7 @@ impl Patterns {
         if let Some(command) = &pattern.command {
             let literal = command.literal_key();
             let ids = match (pattern.reach, literal, command.program()) {
-                // In `deny` and `ask` a command without wildcards reaches longer ones too.
+                // In `deny` and `ask` a command without wildcards also reaches longer ones.
                 (PatternScope::Exact, Some(key), _) => {
                     self.literal_commands.entry(key).or_default()
                 }
@@ -125,7 +125,7 @@ impl Patterns {
         Ok(())
     }
 
-    /// The patterns that speak of a path.
+    /// The patterns that match a path.
     pub(crate) fn paths(&self, path: &str, reach: PatternScope, found: &mut Vec<PatternId>) {
         found.extend_from_slice(&self.everything);
         if self.all_paths.len() == self.everything.len() {
@@ -153,7 +153,7 @@ impl Patterns {
         }
     }
 
-    /// The patterns that speak of everything beneath a directory.
+    /// The patterns that match everything beneath a directory.
     pub(crate) fn trees(&self, root: &str, patterns: &[Pattern], found: &mut Vec<PatternId>) {
         found.extend_from_slice(&self.everything);
         for directory in ancestors(root) {
@@ -167,7 +167,7 @@ impl Patterns {
         found.extend(self.tree_globs.iter().filter(covers));
     }
 
-    /// The patterns that could speak of something beneath a directory.
+    /// The patterns that could match something beneath a directory.
     pub(crate) fn reaching_beneath(
         &self,
         root: &str,
@@ -182,8 +182,8 @@ impl Patterns {
         found.extend(self.all_paths.iter().filter(reaches));
     }
 
-    /// The patterns that name something beneath a directory: by a path, or by the directory that a
-    /// glob starts with. One that may be anywhere (`**/.env`) names nothing.
+    /// The patterns that name something beneath a directory: by a path, or by a glob's leading
+    /// directory. One that can match anywhere (`**/.env`) names nothing.
     pub(crate) fn named_beneath(
         &self,
         root: &str,
@@ -203,12 +203,12 @@ impl Patterns {
         found.extend(self.all_paths.iter().filter(names));
     }
 
-    /// The patterns without a wildcard that are this text.
+    /// The patterns without a wildcard that equal this text.
     pub(crate) fn literal_texts(&self, text: &str, found: &mut Vec<PatternId>) {
         found.extend(self.literal_texts.get(text).into_iter().flatten());
     }
 
-    /// The patterns that speak of a text.
+    /// The patterns that match a text.
     pub(crate) fn texts(&self, text: &str, patterns: &[Pattern], found: &mut Vec<PatternId>) {
         self.literal_texts(text, found);
         let word = text.split(' ').next().unwrap_or_default();
@@ -249,7 +249,7 @@ impl Patterns {
         segment: &Segment,
         patterns: &[Pattern],
     ) -> impl Iterator<Item = (PatternId, PatternReach)> {
-        // Any word may be the program that a program nobody knows runs; `git-push` is `git push`.
+        // Any word may be a program that an unknown program runs; `git-push` is `git push`.
         let mut programs: Vec<&str> = segment.argv().flatten().map(family).collect();
         if programs.iter().any(|name| name.starts_with("git-")) {
             programs.push("git");
@@ -265,7 +265,7 @@ impl Patterns {
         })
     }
 
-    /// The patterns that speak of a host.
+    /// The patterns that match a host.
     pub(crate) fn hosts(&self, host: &str, patterns: &[Pattern], found: &mut Vec<PatternId>) {
         let lower = host.to_ascii_lowercase();
         let lower = lower.strip_suffix('.').unwrap_or(&lower);

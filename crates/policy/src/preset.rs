@@ -1,4 +1,4 @@
-//! What applies where no rule speaks, and the Cedar policies that say so.
+//! The defaults if no rule applies, and their Cedar policies.
 //!
 //! | question | `careful` | `workspace` | `locked` |
 //! |---|---|---|---|
@@ -10,10 +10,10 @@
 //! | a tool that changes something its accesses do not name | ask | ask | deny |
 //! | an `ask` rule | ask | ask | deny |
 //!
-//! "Allow" holds only for tools of the providers `builtin`, `embedded` and `script`; a tool from
+//! "Allow" applies only to tools of the providers `builtin`, `embedded` and `script`; a tool from
 //! anywhere else asks (in `locked`: is denied) until a rule names it. Each command of a script is
-//! judged by itself. An *ordinary* one stands in `shell/commands.toml` with every word it has, and
-//! both parsers read it alike; files it writes by redirection are judged as files.
+//! judged separately. An *ordinary* command is listed in `shell/commands.toml` with every word it
+//! has, and both parsers agree on it; files it writes by redirection are judged as files.
 
 use std::fmt;
 
@@ -43,12 +43,12 @@ impl Preset {
         }
     }
 
-    /// The preset with this word, if there is one.
+    /// The preset this word names, if any.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|preset| preset.as_str() == word)
     }
 
-    /// Its Cedar policies: the action each is about (`None` for all) and its text.
+    /// Its Cedar policies: the action of each (`None` for all) and its text.
     pub(crate) fn policies(self) -> &'static [(Option<Action>, &'static str)] {
         match self {
             Self::Careful => CAREFUL,

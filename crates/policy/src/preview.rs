@@ -1,7 +1,7 @@
 //! The commands of a plan one by one, as they were judged, for a person who is asked: what each
-//! runs, reads, writes and reaches, which are not fully understood, and what the answer to each is.
+//! runs, reads, writes and reaches, which are not fully understood, and the answer to each.
 //!
-//! Nothing is cut short here; what is too long to show is refused by whoever shows it.
+//! Nothing is truncated here; what is too long to show is refused by whatever shows it.
 
 use haft_contract::{
     Access, PathMode,
@@ -52,7 +52,7 @@ impl CedarPolicy {
     }
 }
 
-/// What is said of a command whose files cannot be made out.
+/// The note on a command whose files cannot be determined.
 const UNBOUND: &str =
     "which files it works on is known only when it runs; they may change after the answer";
 

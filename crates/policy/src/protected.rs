@@ -1,7 +1,7 @@
-//! Paths no rule can open for writing, as built-in rules. Which names these are stands in
+//! Paths no rule can open for writing, as built-in rules. The names are in
 //! [`haft_contract::protected`], which the back ends share.
 //!
-//! Names are compared as bytes. On a directory that ignores case the back end sets
+//! Names are compared as bytes. On a case-insensitive directory the back end sets
 //! `PathAccess::protected`, which counts the same.
 
 use haft_contract::protected::protected_name;
@@ -11,7 +11,7 @@ use haft_contract::protected::protected_name;
 pub(crate) struct BuiltInRule {
     /// In rule notation.
     pub(crate) text: String,
-    /// Why there is no way around it.
+    /// Why it cannot be overruled.
     pub(crate) reason: &'static str,
 }
 

@@ -1,6 +1,6 @@
 //! Walks one configuration document and turns its policy part into rules, presets and settings.
-//! Every mistake is noted with its line and column and the walk goes on, so that a person sees all
-//! of them at once. What the keys mean is documented in `load.rs`.
+//! Every mistake is recorded with its line and column and the walk continues, so that a person sees
+//! all of them at once. `load.rs` documents the keys.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ const MAX_TEXT_BYTES: usize = 16 * 1024 * 1024;
 type Table<'t> = DeTable<'t>;
 type Value<'t> = Spanned<DeValue<'t>>;
 
-/// Walks one document and collects what it says, and what it says wrongly.
+/// Walks one document and collects its contents and its mistakes.
 pub(crate) struct Reader<'s> {
     source: &'s PolicySource,
     lines: Vec<usize>,
@@ -64,7 +64,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Reads the document into the file, and what is wrong with it into the problems.
+    /// Reads the document into the file, and its mistakes into the problems.
     pub(crate) fn read(mut self) {
         if self.source.text.len() > MAX_TEXT_BYTES {
             self.problem(0, "the file is too large for a policy", None);
@@ -223,7 +223,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// A session or channel can only be narrower than the agent it belongs to.
+    /// A session or channel can only restrict the agent it belongs to.
     fn narrowing_keys(&mut self, table: &Table<'_>, title: &str) {
         if let Some((key, _)) = table.get_key_value("allow") {
             self.problem(
@@ -298,7 +298,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// A session level is a deny rule for the sessions it does not admit.
+    /// A session level becomes a deny rule for the sessions it does not admit.
     fn session_level(&mut self, tool: ToolName, level: SessionLevel, at: usize) {
         let section = match level {
             SessionLevel::Always => None,
@@ -411,7 +411,7 @@ impl<'s> Reader<'s> {
         self.tested(text, rule.span().start, verdict, tried);
     }
 
-    /// What a rule says about what was read; nothing where that is not understood.
+    /// A rule's `after` list; nothing if it is not understood.
     fn after(&mut self, table: &Table<'_>) -> Option<AfterReading> {
         let Some(value) = table.get("after") else {
             return Some(AfterReading::default());
@@ -428,7 +428,7 @@ impl<'s> Reader<'s> {
             texts.push(text);
         }
         if texts.is_empty() {
-            // It would speak always, or never; whoever wrote it meant neither.
+            // It would apply always or never; neither can be meant.
             let at = value.span().start;
             self.problem(at, "`after` names nothing", Some(hint));
             return None;
@@ -436,7 +436,7 @@ impl<'s> Reader<'s> {
         AfterReading::parse(texts).ok()
     }
 
-    /// Notes what came of a rule's own examples.
+    /// Records the results of a rule's own examples.
     fn tested(&mut self, text: &str, at: usize, verdict: Verdict, examples: Vec<TriedExample>) {
         let rule = self.origin(text.to_owned(), at);
         self.file.tested.push(TestedRule {
@@ -446,8 +446,8 @@ impl<'s> Reader<'s> {
         });
     }
 
-    /// Adds one rule; a group of the file becomes one rule for each member. Returns the places of
-    /// what was added.
+    /// Adds one rule; a group defined in the file becomes one rule for each member. Returns the
+    /// indexes of the added rules.
     fn rule(
         &mut self,
         text: &str,

@@ -1,8 +1,8 @@
 //! A rule: who, which tool, which pattern, and the answer. Parsed once from the notation people
-//! write; nothing downstream looks at the text again.
+//! write; nothing downstream parses the text again.
 //!
 //! Notation: `tool`, `tool(pattern)`, `provider/tool`, `mcp__github__*`, `@group`. `read(glob)` and
-//! `write(glob)` in `deny` and `ask` speak of every tool that reads or writes such a path. Read
+//! `write(glob)` in `deny` and `ask` apply to every tool that reads or writes such a path. Read
 //! next: `compile.rs` for the Cedar policy a rule becomes.
 
 use std::fmt;
@@ -24,28 +24,28 @@ const COMMAND_TOOL: &str = "bash";
 /// The provider of the built-in tools.
 const BUILT_IN: &str = "builtin";
 
-/// Groups of tools that read or write paths among others. Denying such a group a path leaves it to
-/// every other tool.
+/// Groups with tools that read or write paths. Denying a path to such a group would leave it open
+/// to every other tool.
 const PATH_GROUPS: [&str; 5] = ["read-only", "destructive", "open-world", "files", "search"];
 
-/// One rule.
+/// A parsed entry of an `allow`, `ask` or `deny` list.
 #[derive(Debug, Clone)]
 pub struct Rule {
     /// The answer it gives.
     pub(crate) verdict: Verdict,
-    /// For whom.
+    /// Who it applies to.
     pub(crate) section: Section,
-    /// About which tools.
+    /// Which tools it applies to.
     pub(crate) selector: Selector,
-    /// About which inputs; all of them where there is none.
+    /// Which inputs it applies to; all if there is none.
     pub(crate) pattern: Option<Pattern>,
-    /// After what was read.
+    /// The condition on what was read.
     pub(crate) after: AfterReading,
     /// Where it was written.
     pub(crate) origin: RuleRef,
 }
 
-/// For whom a rule holds.
+/// Who a rule applies to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Section {
     /// `[policy]`.
@@ -64,7 +64,7 @@ pub(crate) enum Section {
     User(UserId),
 }
 
-/// About which tools a rule speaks.
+/// Which tools a rule applies to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Selector {
     /// The tool registered under this name, whatever provides it.
@@ -75,7 +75,7 @@ pub(crate) enum Selector {
     Like(String),
     /// Tools in a group.
     Group(String),
-    /// Every tool that reads, or writes, a path the pattern speaks of.
+    /// Every tool that reads, or writes, a path the pattern matches.
     Accesses(PathMode),
 }
 
@@ -86,17 +86,17 @@ pub struct RuleError {
     kind: RuleErrorKind,
 }
 
-/// What was wrong with a rule.
+/// What is wrong with a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RuleErrorKind {
-    /// Nothing was written.
+    /// The text is empty.
     Empty,
     /// A parenthesis is missing.
     Parenthesis,
     /// The tool part is neither a name, `provider/name`, a name glob nor `@group`.
     Tool,
-    /// Nothing stands between the parentheses.
+    /// The parentheses are empty.
     EmptyPattern,
     /// The path pattern is absolute or starts with `~`.
     NotRelative,
@@ -106,13 +106,13 @@ pub enum RuleErrorKind {
     Whitespace,
     /// What follows `domain:` is not a host.
     NotAHost,
-    /// A path in `deny` or `ask` for the tools of a group only.
+    /// A path in `deny` or `ask` limited to the tools of a group.
     GroupPath,
     /// The path pattern is not a glob.
     Glob(String),
-    /// A wildcard in an `allow` list that is not part of one command, or stands for its program.
+    /// A wildcard in an `allow` list that is not part of one command, or replaces its program.
     CommandWildcard,
-    /// `after_reading` with a rule in an `allow` list that names one tool.
+    /// `after` with a rule in an `allow` list that names one tool.
     AfterName,
 }
 
@@ -156,7 +156,7 @@ impl Rule {
             (Some(_), PatternScope::Wide) => selector.by_access(),
             (None, _) | (_, PatternScope::Exact) => selector,
         };
-        // A deny over every input is a deny over the tool: it must hide it too.
+        // A deny over every input is a deny of the tool: it must hide it too.
         let everything =
             reach == PatternScope::Wide && pattern.as_ref().is_some_and(Pattern::is_all);
         let pattern = pattern.filter(|_| !everything || matches!(selector, Selector::Accesses(_)));
@@ -179,8 +179,8 @@ impl Rule {
         })
     }
 
-    /// Whether an example given with the rule is something the rule speaks of: a command for a
-    /// command tool, a host for `domain:`, a path otherwise, a tool name where there is no pattern.
+    /// Whether the rule matches an example given with it: a command for a command tool, a host for
+    /// `domain:`, a path otherwise, a tool name if there is no pattern.
     pub(crate) fn speaks_of(&self, example: &str) -> bool {
         match &self.pattern {
             None => self.selector.matches_name(example),
@@ -203,7 +203,7 @@ impl Rule {
         self.verdict
     }
 
-    /// For whom it holds, as the section it stands in; nothing for everyone.
+    /// Who it applies to, as the title of its section; none for everyone.
     pub fn holds_for(&self) -> Option<String> {
         match &self.section {
             Section::Everyone => None,
@@ -240,7 +240,7 @@ impl Selector {
     }
 
     /// What it selects in `deny` and `ask` with a pattern: a rule about the tool that reads or
-    /// writes is one about reading or writing, since other tools can do the same.
+    /// writes becomes one about reading or writing, since other tools can do the same.
     fn by_access(self) -> Self {
         let name = match &self {
             Self::Named(name) => name,
@@ -254,7 +254,7 @@ impl Selector {
         }
     }
 
-    /// Whether patterns of this selector are command texts, whatever else is known.
+    /// Whether patterns of this selector are always command texts.
     pub(crate) fn is_command_tool(&self) -> bool {
         match self {
             Self::Named(name) => name.as_str() == COMMAND_TOOL,
@@ -263,7 +263,7 @@ impl Selector {
         }
     }
 
-    /// Whether a tool name alone is enough to be selected.
+    /// Whether it selects a tool by name alone.
     pub(crate) fn matches_name(&self, name: &str) -> bool {
         match self {
             Self::Named(tool) => tool.as_str() == name,
@@ -293,12 +293,12 @@ impl RuleError {
         Self { rule, kind }
     }
 
-    /// What was wrong.
+    /// What is wrong.
     pub fn kind(&self) -> &RuleErrorKind {
         &self.kind
     }
 
-    /// What to do about it.
+    /// How to fix it.
     pub fn hint(&self) -> &'static str {
         match self.kind {
             RuleErrorKind::Empty | RuleErrorKind::Parenthesis | RuleErrorKind::Tool => {

@@ -1,4 +1,4 @@
-//! How one command of a script meets the rules: which patterns speak of it, whether it is understood
+//! How rules apply to one command of a script: which patterns match it, whether it is understood
 //! well enough for those that do not, and whether a preset knows it.
 
 use haft_contract::{
@@ -16,7 +16,7 @@ use crate::{
     shell::{Class, Segment, TouchOrigin, UnclearReason},
 };
 
-/// The patterns a command meets, and what rules and presets must know of it.
+/// The patterns that match a command, and what rules and presets must know about it.
 pub(crate) fn patterns(
     index: &Index,
     slots: &Slots,
@@ -35,8 +35,8 @@ pub(crate) fn patterns(
     let allows: Vec<PatternId> = matches.patterns.iter().copied().filter(is_allow).collect();
     let named = index.has_rule(slots, &allows);
     if !is_confined(segment, call) {
-        // Whoever allows `npm test` means what it does today, not what the workspace makes of it
-        // tomorrow, so outside a sandbox the rule does not speak.
+        // Allowing `npm test` means what it does today, not what the workspace may make of it
+        // tomorrow, so outside a sandbox the rule does not apply.
         matches.patterns.retain(|id| !is_allow(id));
     }
     let facts = ShellFacts {
@@ -48,7 +48,8 @@ pub(crate) fn patterns(
     (matches.patterns, facts)
 }
 
-/// Why a command is not simply allowed, beyond what rules and presets say; `None` where that is all.
+/// Why a command is not simply allowed, beyond what rules and presets say; `None` if there is
+/// nothing to add.
 pub(crate) fn why(question: &Question<'_>, judged: &JudgedQuestion<'_>) -> Option<String> {
     let CommandPart::Segment(segment, _) = judged.item.part else {
         return None;
@@ -86,19 +87,19 @@ pub(crate) fn why(question: &Question<'_>, judged: &JudgedQuestion<'_>) -> Optio
     Some(UnclearReason::Unlisted(unlisted.shown().to_owned()).to_string())
 }
 
-/// Whether what it runs is confined, or is not the workspace's.
+/// Whether what it runs is confined, or does not come from the workspace.
 pub(crate) fn is_confined(segment: &Segment, call: CallFacts) -> bool {
     call.sandboxed || !(segment.runs_files || segment.class() == Class::Runs)
 }
 
-/// Whether a preset may know it. A tool that runs one program of its own choice, without a shell,
-/// vouches for the program.
+/// Whether a preset may know it. A tool that runs one fixed program, without a shell, vouches for
+/// the program.
 fn is_ordinary(segment: &Segment, reading: &CommandReading) -> bool {
     let understood = segment.unclear.is_empty() && segment.hazards().next().is_none();
     understood && (segment.class() != Class::Unknown || !reading.analysis.is_script())
 }
 
-/// Whether a deny or ask rule could speak of it without anybody being able to tell.
+/// Whether a deny or ask rule might apply to it but this cannot be determined.
 fn doubtful(index: &Index, slots: &Slots, segment: &Segment, named: bool) -> bool {
     let paths = index.speaks_of_paths(slots);
     if !paths && !index.speaks_of_commands(slots) {

@@ -10,7 +10,7 @@ use haft_contract::{ToolName, identity::SessionKind, ops::SandboxMode};
 pub enum SessionLevel {
     /// In every session.
     Always,
-    /// Only in the operator's own conversation. A direct message is never that.
+    /// Only in the operator's own conversation. A direct message never is.
     Main,
     /// Everywhere but in the operator's own conversation.
     NonMain,
@@ -32,7 +32,7 @@ impl SessionLevel {
         }
     }
 
-    /// The level with this word, if there is one.
+    /// The level this word names, if any.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.as_str() == word)
     }
@@ -48,7 +48,7 @@ impl SessionLevel {
     }
 }
 
-/// The settings of every tool that has any.
+/// The settings of all tools that have any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolSettings {
     sessions: BTreeMap<ToolName, SessionLevel>,
@@ -56,7 +56,7 @@ pub struct ToolSettings {
 }
 
 impl ToolSettings {
-    /// In which sessions a tool may be used; `always` where nothing is configured.
+    /// In which sessions a tool may be used; `always` by default.
     pub fn session_level(&self, tool: &ToolName) -> SessionLevel {
         self.sessions
             .get(tool)
@@ -64,7 +64,7 @@ impl ToolSettings {
             .unwrap_or(SessionLevel::Always)
     }
 
-    /// The confinement configured for a tool's child processes, where one is.
+    /// The confinement configured for a tool's child processes, if any.
     pub fn sandbox(&self, tool: &ToolName) -> Option<SandboxMode> {
         self.sandboxes.get(tool).copied()
     }
@@ -79,12 +79,12 @@ impl ToolSettings {
         self.sessions.iter().map(|(tool, level)| (tool, *level))
     }
 
-    /// Records a level. Two files that disagree both hold, as rules; the later one is shown.
+    /// Records a level. If two files disagree, both apply as rules; the later one is shown.
     pub(crate) fn set_session(&mut self, tool: ToolName, level: SessionLevel) {
         self.sessions.insert(tool, level);
     }
 
-    /// Records a confinement. Of two files that disagree the stronger one holds.
+    /// Records a confinement. If two files disagree, the stronger one wins.
     pub(crate) fn set_sandbox(&mut self, tool: ToolName, mode: SandboxMode) {
         let stronger = self.sandbox(&tool).map_or(mode, |old| old.max(mode));
         self.sandboxes.insert(tool, stronger);

@@ -1,6 +1,6 @@
-//! The nearest known word to one that was not understood, for hints.
+//! The nearest known word to an unknown one, for hints.
 
-/// The farthest a suggestion may be from what was written, in edits.
+/// The largest edit distance of a suggestion.
 const MAX_DISTANCE: usize = 3;
 
 /// The known word nearest to `written`, if one is near.

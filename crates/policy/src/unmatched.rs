@@ -1,7 +1,7 @@
-//! Rules that name a tool and a pattern, and cannot speak of anything the tool touches: whoever wrote
-//! `deny = ["deploy(prod.example.com)"]` meant a host, and without `domain:` it is a path. Such a rule
-//! would let everything through that it was written to stop, so the call is denied and told the
-//! form that can match. Tools of our own are known to touch what their patterns are about.
+//! Rules that name a tool and a pattern, and cannot match anything the tool touches: the author of
+//! `deny = ["deploy(prod.example.com)"]` meant a host, but without `domain:` it is a path. Such a
+//! rule would allow everything it was written to stop, so the call is denied with the form that can
+//! match. Our own tools are known to touch what their patterns are about.
 
 use haft_contract::{
     Access, ProviderId,
@@ -17,7 +17,7 @@ use crate::{
 /// The provider whose tools are known.
 const BUILT_IN: &str = "builtin";
 
-/// A rule that cannot speak of the call, and what to write instead.
+/// A rule that cannot match the call, and what to write instead.
 pub(crate) struct UnmatchableRule {
     pub(crate) rule: RuleRef,
     pub(crate) reason: String,
@@ -75,7 +75,7 @@ fn holds_for(section: &Section, question: &Question<'_>) -> bool {
     }
 }
 
-/// Whether a pattern of this kind can speak of an access at all.
+/// Whether a pattern of this kind can match an access at all.
 fn can_match(kind: PatternKind, access: &Access) -> bool {
     match access {
         Access::Host { .. } => kind == PatternKind::Host,

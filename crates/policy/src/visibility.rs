@@ -1,5 +1,5 @@
-//! Whether a tool is worth showing: not if no input of it could be allowed or asked about. Errs on
-//! the side of showing; what is hidden here is denied by the engine whatever its input.
+//! Whether to show a tool: not if no input of it could be allowed or asked about. Errs on the side
+//! of showing; what is hidden here is denied by the engine whatever its input.
 
 use haft_contract::{
     AgentId, Labels, Principal,
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl CedarPolicy {
-    /// Why a tool is of no use to one agent of the line, if it is not.
+    /// Why a tool is useless to one agent in the line, if it is.
     pub(crate) fn useless(
         &self,
         principal: &Principal,
@@ -28,7 +28,8 @@ impl CedarPolicy {
             part: CommandPart::Whole,
         };
         let listed = self.presets.lists(agent);
-        // The loosest call a tool could plan: whatever it touches is named and judged by itself.
+        // The most permissive call a tool could plan: everything it touches is named and judged
+        // separately.
         let case = EvaluationCase {
             principal,
             named: self.presets.named(principal),

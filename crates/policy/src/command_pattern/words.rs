@@ -1,7 +1,7 @@
-//! The words after a program, told apart into options and operands: those of a pattern and those of a
-//! command, by the same rules, so that a pattern that is spelt as the command is reaches it.
+//! Splits the words after a program into options and operands. Patterns and commands use the same
+//! rules, so that a pattern spelled like a command reaches it.
 //!
-//! Which pattern reaches which command is said in the module above.
+//! The parent module decides which pattern reaches which command.
 
 use crate::{
     pattern::TextPattern,
@@ -10,26 +10,26 @@ use crate::{
     },
 };
 
-/// The words of a pattern, told apart.
+/// The classified words of a pattern.
 pub(super) struct PatternWords<'p> {
     pub(super) options: Vec<OptionName<'p>>,
     pub(super) operands: Vec<TextPattern>,
 }
 
-/// The words of a command, told apart as far as possible.
+/// The words of a command, classified as far as possible.
 pub(super) struct CommandWords<'s> {
     letters: Vec<char>,
     pub(super) names: Vec<&'s str>,
     pub(super) operands: Vec<&'s str>,
-    /// Whether the first operand is certainly the first and what it says: no option before it can
-    /// have taken it, and no word up to it is known only when it runs.
+    /// Whether the first operand is certain: no option before it can have taken it, and every word
+    /// up to it is known before the command runs.
     pub(super) certain: bool,
     pub(super) any_option: bool,
-    /// How many of the first operands may be values of options nobody knows.
+    /// How many of the first operands may be values of unknown options.
     pub(super) skippable: usize,
 }
 
-/// An option: a letter of a cluster, or a name.
+/// An option: a letter in a cluster, or a name.
 pub(super) enum OptionName<'p> {
     Short(char),
     Long(&'p str),
@@ -37,8 +37,8 @@ pub(super) enum OptionName<'p> {
 }
 
 impl<'p> PatternWords<'p> {
-    /// The words after the program, told apart as those of a command are: a pattern that is spelt as
-    /// the command is must reach it.
+    /// Classifies the words after the program like those of a command: a pattern spelled like the
+    /// command must reach it.
     pub(super) fn of(program: &str, words: &'p [TextPattern]) -> Self {
         let mut wanted = Self {
             options: Vec::new(),
@@ -111,12 +111,12 @@ impl<'s> CommandWords<'s> {
         let mut ended = false;
         while let Some(word) = words.next() {
             let text = word.shown();
-            // A glob is whatever the names of files make of it: `pus?` can be `push`.
+            // A glob depends on the file names: `pus?` can be `push`.
             if given.operands.is_empty() && word.text().is_none() {
                 given.certain = false;
             }
             if ended || !text.starts_with('-') || text == "-" {
-                // A dash alone is no subcommand, so the next word may be it.
+                // A single dash is not a subcommand, so the next word may be.
                 if text == "-" && given.operands.is_empty() && has_subcommands(program) {
                     given.certain = false;
                     given.skippable += 1;
@@ -135,7 +135,7 @@ impl<'s> CommandWords<'s> {
             }
             if !text.starts_with("--") {
                 given.letters.extend(text.chars().skip(1));
-                // `-nprod`: the value may be written into the option.
+                // `-nprod`: the value may be attached to the option.
                 given
                     .names
                     .extend(text.get(2..).filter(|value| !value.is_empty()));
@@ -144,7 +144,7 @@ impl<'s> CommandWords<'s> {
                 match leading(program, text) {
                     LeadingOption::TakesNext => {
                         let value = words.next();
-                        // A glob can be the value and the operand after it.
+                        // A glob can expand to the value and the operand after it.
                         given.certain &= value.is_none_or(|value| value.text().is_some());
                         given.names.extend(value.map(Word::shown));
                     }
@@ -162,7 +162,7 @@ impl<'s> CommandWords<'s> {
         given
     }
 
-    /// Whether an option was given, in any of its spellings.
+    /// Whether an option was given, in any spelling.
     pub(super) fn has(&self, option: &OptionName<'_>, program: &str) -> bool {
         let mut buffer = [0; 4];
         let name = match option {
@@ -196,7 +196,7 @@ impl<'s> CommandWords<'s> {
                 .iter()
                 .any(|operand| operand.starts_with(sign)),
             (Some(letter), None) => self.letters.contains(&letter),
-            // Two options that together are one: `d+f`.
+            // Two options that mean one when combined: `d+f`.
             _ if spelling.contains('+') => spelling.split('+').all(|part| self.is_spelt(part)),
             _ => {
                 let name = format!("--{spelling}");
@@ -224,12 +224,12 @@ impl<'s> CommandWords<'s> {
     }
 }
 
-/// Whether a long option is this one, or a beginning of its name that still says something.
+/// Whether a long option is this one, or an unambiguous abbreviation.
 fn is_shortened(given: &str, name: &str) -> bool {
     const SHORTEST: usize = "--f".len();
     let given = given.split_once('=').map_or(given, |(name, _)| name);
     let bare = |text: &str| text.trim_start_matches('-').to_owned();
-    // `-auto-approve` and `--auto-approve` are one to the programs that have such.
+    // Programs with single-dash long options treat `-auto-approve` and `--auto-approve` as one.
     let same = given.starts_with('-') && bare(name).len() > 1 && bare(given) == bare(name);
     same || given == name
         || (given.len() >= SHORTEST && given.starts_with("--") && name.starts_with(given))

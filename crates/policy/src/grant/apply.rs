@@ -1,4 +1,4 @@
-//! Decides again with grants, once rules and presets said that a person is to be asked.
+//! Decides again with grants, after rules and presets said that a person must be asked.
 
 use haft_contract::{
     AgentId,
@@ -10,14 +10,14 @@ use crate::{
     facts::{CallFacts, InWords, ReadQuestion},
 };
 
-/// How much of a grant's id names it for a person: the part that is its time.
+/// How many characters of a grant's id people see: the timestamp part.
 const SHORT_ID: usize = 13;
 
-/// Whether a grant has ended is for who hands it over; here no clock is read.
+/// The caller checks whether a grant has ended; no clock is read here.
 const ANY_TIME: Timestamp = Timestamp(i64::MIN);
 
 impl CedarPolicy {
-    /// The decision on a question about which a person would be asked, were there no grants.
+    /// The decision with grants on a question that would ask a person without them.
     pub(crate) fn apply_grants(&self, question: &Question<'_>, without: Decision) -> Decision {
         let holding: Vec<&Grant> = question
             .grants
@@ -36,7 +36,7 @@ impl CedarPolicy {
                 Verdict::Deny => return self.decision(question, &judged),
             }
         }
-        // The tool itself comes last: what it is used for is then known to be covered.
+        // The tool itself comes last: by then its accesses are known to be covered.
         open.sort_by_key(|judged| judged.item.access.is_none());
         let mut used: Vec<&Grant> = Vec::new();
         let mut reason = None;
@@ -66,9 +66,9 @@ impl CedarPolicy {
         }
     }
 
-    /// The grant that covers what was judged: one that is used already before another, and one that
-    /// is not counted before one that is. Whatever covers the accesses of a plan covers the use of
-    /// the tool, where they are known to be all that it does.
+    /// The grant that covers what was judged, preferring one already used here, then one without a
+    /// use count. Whatever covers the accesses of a plan also covers the use of the tool, if they
+    /// are known to be all that it does.
     fn covering<'g>(
         &self,
         holding: &[&'g Grant],
@@ -76,7 +76,7 @@ impl CedarPolicy {
         question: &Question<'_>,
         judged: &JudgedQuestion<'_>,
     ) -> Option<&'g Grant> {
-        // Whoever said "always" did not know what would be read.
+        // The person who said "always" did not know what would be read.
         if judged.judgement.labelled {
             return None;
         }
@@ -98,7 +98,7 @@ impl CedarPolicy {
     }
 }
 
-/// A grant for one agent says nothing about the agents that started it.
+/// A grant for one agent does not apply to the agents that started it.
 fn speaks_for(grant: &Grant, agent: &AgentId) -> bool {
     match &grant.scope {
         GrantScope::Session(_) | GrantScope::Project(_) => true,

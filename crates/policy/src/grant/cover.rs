@@ -1,7 +1,7 @@
-//! What a grant covers of a question: one access, or one command of a script.
+//! What a grant covers in a question: one access, or one command of a script.
 //!
-//! At least as narrow as the same rule in `allow`. Besides, a star never stands for a word that
-//! makes a program do something else, nor for a path outside the workspace; and what is not fully
+//! At least as narrow as the same rule in `allow`. In addition, a star never matches a word that
+//! makes a program do something else, or a path outside the workspace; and what is not fully
 //! understood is covered only by a rule that is the whole script, word for word.
 
 use haft_contract::{
@@ -33,7 +33,7 @@ impl GrantRule {
             (_, CommandPart::Refused(_)) => false,
             (None, _) => self.pattern.is_none(),
             (Some(_), CommandPart::Segment(segment, reading)) => {
-                // What files of the workspace say may be another thing tomorrow.
+                // Files in the workspace may say something else tomorrow.
                 is_confined(segment, CallFacts::of(question))
                     && self.covers_command(question, segment, reading, &judged.judgement.cause)
             }
@@ -61,13 +61,13 @@ impl GrantRule {
         cause: &DecidingCause,
     ) -> bool {
         let Some(pattern) = &self.pattern else {
-            // A tool that runs one program of its own choice vouches for it; a shell does not.
+            // A tool that runs one fixed program vouches for it; a shell does not.
             return !reading.analysis.is_script() && segment.unclear.is_empty();
         };
         if is_whole(pattern, reading) {
             return true;
         }
-        // That a deny or ask rule may speak of it is not for a part of it to answer.
+        // Whether a deny or ask rule applies cannot be settled by covering a part.
         if *cause == DecidingCause::Unclear {
             return false;
         }
@@ -80,7 +80,7 @@ impl GrantRule {
                 || (segment.hazards.is_empty() && stays_inside(segment, question.plan.workspace())))
     }
 
-    /// What a command touches is covered where the words that name it are spelt out.
+    /// What a command touches is covered if the words that name it are spelled out.
     fn covers_touch(&self, segment: &Segment, reading: &CommandReading, how: TouchOrigin) -> bool {
         let Some(pattern) = &self.pattern else {
             return false;
@@ -96,7 +96,7 @@ impl GrantRule {
 
     fn covers_access(&self, access: &Access) -> bool {
         let Some(pattern) = &self.pattern else {
-            // What is typed may be a command.
+            // Typed text may be a command.
             let typed = matches!(
                 access,
                 Access::Process(process) if matches!(process.act, ProcessAct::Write(_))
@@ -122,7 +122,7 @@ fn is_whole(pattern: &Pattern, reading: &CommandReading) -> bool {
     matches!(&pattern.words, Some(TextPattern::Literal(text)) if *text == reading.text)
 }
 
-/// A path is covered only if it and where it leads are.
+/// A path is covered only if both it and its target are.
 fn covers_path(pattern: &Pattern, access: &PathAccess) -> bool {
     let Some(path) = &pattern.path else {
         return false;
@@ -144,8 +144,8 @@ fn stays_inside(segment: &Segment, workspace: &str) -> bool {
     })
 }
 
-/// Every part of a word that a program may take for a path: the word, what follows a sign (`if=x`,
-/// `@x`, `--file=x`, `a:x`), and what may be the value in a cluster of letters (`-Cx`).
+/// Every part of a word that a program may interpret as a path: the word, what follows a sign
+/// (`if=x`, `@x`, `--file=x`, `a:x`), and what may be the value in a cluster of letters (`-Cx`).
 fn paths_in(text: &str) -> impl Iterator<Item = &str> {
     let cluster = match text.strip_prefix('-') {
         Some(letters) => {
@@ -160,7 +160,7 @@ fn paths_in(text: &str) -> impl Iterator<Item = &str> {
         .char_indices()
         .filter(move |(at, c)| {
             let rest = text.get(at + c.len_utf8()..).unwrap_or_default();
-            // `https://host/path`: the host is the host rule's business.
+            // `https://host/path`: host rules handle the host.
             let host = |rest: &str| rest.starts_with(|c: char| c != '/');
             let url = *c == ':' && rest.strip_prefix("//").is_some_and(host);
             !part_of_name(*c) && !url
@@ -170,7 +170,7 @@ fn paths_in(text: &str) -> impl Iterator<Item = &str> {
     starts.filter_map(|start| text.get(start..))
 }
 
-/// Whether a word is or holds a URL of a file.
+/// Whether a word is or contains a file URL.
 fn names_a_file(text: &str) -> bool {
     text.to_ascii_lowercase().contains("file:")
 }

@@ -1,11 +1,11 @@
-//! Standing approvals: which rules may be accepted as one, what they cover, and which to propose.
+//! Standing approvals: which rules can be granted, what they cover, and which to propose.
 //!
 //! A grant answers for a person who would have been asked. It turns *ask* into *allow* for the one
-//! access or the one command of a script that its rule matches, and for nothing else: a denial stays
-//! a denial, and a plan is allowed only if every part of it is. Where a grant holds, and how long, is
-//! the host's business; this module reads no clock.
+//! access or the one command of a script that its rule matches, and for nothing else: a denial
+//! stays a denial, and a plan is allowed only if every part of it is. The host decides where a
+//! grant applies, and how long; this module reads no clock.
 //!
-//! Order of reading: `rule` (what may be accepted), `cover` (what it then covers), `apply` (the
+//! Read in this order: `rule` (what can be granted), `cover` (what it then covers), `apply` (the
 //! decision), `propose` (what to offer).
 
 mod apply;

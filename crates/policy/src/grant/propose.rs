@@ -1,5 +1,5 @@
-//! Which rules to offer a person who is asked: the narrowest useful ones, each proved against the
-//! very question before it is offered. What cannot be granted is not offered.
+//! Which rules to offer a person who is asked: the narrowest useful ones, each verified against the
+//! question itself before it is offered. What cannot be granted is not offered.
 
 use haft_contract::{
     Access, PathScope, SealedPlan, WorkPath,
@@ -17,26 +17,26 @@ use crate::{
     shell::{Segment, TouchOrigin, Value, Word, has_subcommands},
 };
 
-/// The most rules one proposal holds. A person has to read them all.
+/// The most rules in one proposal. A person has to read them all.
 const MAX_RULES: usize = 8;
 /// The longest rule that is offered, in bytes.
 const MAX_RULE_BYTES: usize = 1024;
-/// How many words after the program may belong to what it is about: `npm run build`.
+/// How many words after the program may belong to its subcommand: `npm run build`.
 const MAX_SUBCOMMANDS: usize = 2;
-/// The longest word that is taken for a subcommand.
+/// The longest word that is considered a subcommand.
 const MAX_SUBCOMMAND_BYTES: usize = 32;
 
-/// The rules that could cover one thing that is asked about.
+/// The rules that could cover one thing being asked about.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Choice {
-    /// This very thing.
+    /// The rule for exactly this.
     exact: Option<(GrantBreadth, String)>,
-    /// More than it, narrowest first.
+    /// Wider rules, narrowest first.
     wider: Vec<(GrantBreadth, String)>,
 }
 
 impl CedarPolicy {
-    /// Rules that would let calls like this one pass, narrowest first.
+    /// Rules that would allow calls like this one, narrowest first.
     pub(crate) fn propose(&self, question: &Question<'_>) -> Vec<GrantProposal> {
         let open = self.open(question);
         let levels = open.iter().map(|choice| choice.wider.len()).max();
@@ -66,12 +66,12 @@ impl CedarPolicy {
         let tool = question.tool.key.tool.as_str();
         let call = CallFacts::of(question);
         if !(call.trusted && call.accounted) {
-            // What it says it touches need not be all.
+            // Its declared accesses may be incomplete.
             return vec![whole_tool(tool)];
         }
         let mut open = Vec::new();
         for judged in self.judgements(&asked) {
-            // The use of the tool is covered by what covers its accesses.
+            // Whatever covers the accesses also covers the use of the tool.
             if judged.judgement.verdict != Verdict::Ask || judged.item.access.is_none() {
                 continue;
             }
@@ -81,14 +81,14 @@ impl CedarPolicy {
             }
         }
         if open.is_empty() {
-            // Only the use as such asks.
+            // Only the use of the tool itself asks.
             open.push(whole_tool(tool));
         }
         open
     }
 
-    /// Whether grants with these rules, and those there are, make the answer *allow*; and whether
-    /// every one of them is needed for that.
+    /// Whether grants with these rules, plus the existing ones, make the answer *allow*, and every
+    /// proposed one is needed for that.
     fn grants_allow(&self, question: &Question<'_>, rules: &[String]) -> bool {
         let mut grants = question.grants.to_vec();
         let proposed: Vec<Grant> = rules.iter().map(|rule| imagined(question, rule)).collect();
@@ -104,8 +104,8 @@ impl CedarPolicy {
     }
 }
 
-/// The narrowest rules that name everything a plan touches, to be written into an `allow` list. For
-/// a plan that a grant cannot help, because it is denied where nobody is asked.
+/// The narrowest rules that name everything a plan touches, for an `allow` list. For a plan that a
+/// grant cannot help, because it is denied without asking.
 pub fn narrowest_rules(plan: &SealedPlan) -> Vec<String> {
     let tool = plan.tool().tool.as_str();
     let mut rules: Vec<String> = Vec::new();
@@ -118,7 +118,7 @@ pub fn narrowest_rules(plan: &SealedPlan) -> Vec<String> {
     rules
 }
 
-/// A grant that nobody has made, to see what it would do.
+/// A hypothetical grant, to see what it would do.
 fn imagined(question: &Question<'_>, rule: &str) -> Grant {
     Grant {
         id: GrantId::new(),
@@ -134,7 +134,7 @@ fn imagined(question: &Question<'_>, rule: &str) -> Grant {
     }
 }
 
-/// One rule for each thing that asks: the exact one, or as wide as the level says.
+/// One rule for each thing that asks: the exact one, or a wider one according to `level`.
 fn proposal(open: &[Choice], level: usize) -> Option<GrantProposal> {
     let wider = |choice: &&Choice| level > 0 && !choice.wider.is_empty();
     let widened: Vec<_> = open.iter().filter(wider).map(|c| &c.exact).collect();
@@ -197,7 +197,7 @@ fn choice(tool: &str, item: &Item<'_>) -> Choice {
     }
 }
 
-/// No rule speaks of the input of such a tool, only of the tool.
+/// Rules cannot match the input of such a tool, only the tool.
 fn whole_tool(tool: &str) -> Choice {
     Choice {
         exact: Some((GrantBreadth::Program, tool.to_owned())),
@@ -228,13 +228,13 @@ fn exact(tool: &str, access: &Access) -> Option<(GrantBreadth, String)> {
     }
 }
 
-/// Wider rules about one access that is no command.
+/// Wider rules about an access that is not a command.
 fn wider(tool: &str, access: &Access) -> Vec<(GrantBreadth, String)> {
     let Access::Path(path) = access else {
         return Vec::new();
     };
-    // The root has no directory; everything in the workspace is more than anybody should accept
-    // in passing.
+    // A path in the root has no directory to offer; the whole workspace is more than anybody should
+    // accept in passing.
     let parent = path.path.as_str().rsplit_once('/');
     parent
         .and_then(|(directory, _)| WorkPath::relative(directory).ok())
@@ -243,8 +243,8 @@ fn wider(tool: &str, access: &Access) -> Vec<(GrantBreadth, String)> {
         .collect()
 }
 
-/// Rules by the first words of a command, longest first. The program alone only where it has no
-/// subcommands, because what `git` does is said by the word after it.
+/// Rules by the first words of a command, longest first. The program alone is offered only if it
+/// has no subcommands, because the word after `git` decides what it does.
 fn prefixes(tool: &str, segment: &Segment) -> Vec<(GrantBreadth, String)> {
     let Some(program) = segment.program().filter(|program| is_plain(program)) else {
         return Vec::new();
@@ -270,7 +270,7 @@ fn prefixes(tool: &str, segment: &Segment) -> Vec<(GrantBreadth, String)> {
     rules
 }
 
-/// A word that looks like the name of something a program can do, and is not a path it touches.
+/// A word that looks like a subcommand, and is not a path the program touches.
 fn subcommand<'s>(segment: &Segment, word: &'s Word) -> Option<&'s str> {
     let Value::Literal(text) = &word.value else {
         return None;
@@ -287,7 +287,7 @@ fn subcommand<'s>(segment: &Segment, word: &'s Word) -> Option<&'s str> {
     (named && !touched).then_some(text)
 }
 
-/// Whether a word can be written into a rule as it stands.
+/// Whether a word can be written into a rule unchanged.
 fn is_plain(word: &str) -> bool {
     !word.is_empty()
         && word
@@ -295,7 +295,7 @@ fn is_plain(word: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | '+'))
 }
 
-/// A text, in which a star is a star.
+/// A rule for a literal text, with its stars escaped.
 fn text_rule(tool: &str, text: &str) -> String {
     format!("{tool}({})", text.replace('*', "\\*"))
 }

@@ -1,5 +1,5 @@
-//! A rule as a grant: in the notation of `allow` lists, but narrower in what may be said. Whoever
-//! accepts a rule in the middle of their work should not have to foresee what it opens.
+//! A rule as a grant: in the notation of `allow` lists, but more restricted. Nobody who accepts a
+//! rule in the middle of their work should have to foresee what it opens.
 
 use std::{
     fmt,
@@ -20,13 +20,13 @@ use crate::{
     shell,
 };
 
-/// How many rules are remembered as read.
+/// How many parsed rules are cached.
 const REMEMBERED: usize = 1024;
 
-/// Tools a grant cannot name by a wildcard: what they are told to do is anything at all.
+/// Tools a grant cannot name by a wildcard: they can be told to do anything.
 const COMMAND_TOOLS: [&str; 2] = ["bash", "process"];
 
-/// A rule that may be accepted as a grant.
+/// A rule that can be granted.
 #[derive(Debug, Clone)]
 pub struct GrantRule {
     pub(super) selector: Selector,
@@ -34,15 +34,15 @@ pub struct GrantRule {
     text: String,
 }
 
-/// Why a rule is not accepted as a grant.
+/// Why a rule cannot be granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GrantRefusal {
-    /// It is no rule of an `allow` list.
+    /// It is not a valid rule of an `allow` list.
     Rule(RuleError),
-    /// It speaks of a group of tools, or of tools that run commands by a wildcard.
+    /// It selects a group of tools, or selects tools that run commands by a wildcard.
     ManyTools(String),
-    /// It speaks of every command.
+    /// It matches every command.
     EveryCommand(String),
     /// It has a wildcard after a program that runs whatever it is told to.
     Runner {
@@ -61,7 +61,7 @@ pub enum GrantRefusal {
 }
 
 impl GrantRule {
-    /// Reads a rule, and refuses one that opens more than a person can foresee.
+    /// Parses a rule, and refuses one that opens more than a person can foresee.
     pub fn parse(text: &str) -> Result<Self, GrantRefusal> {
         let origin = RuleRef {
             text: text.to_owned(),
@@ -96,12 +96,12 @@ impl GrantRule {
         }
     }
 
-    /// As written.
+    /// The rule as written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What accepting it means, in one sentence.
+    /// What granting it means, in one sentence.
     pub fn meaning(&self) -> String {
         let tool = &self.selector;
         let Some(pattern) = &self.pattern else {
@@ -125,7 +125,7 @@ impl GrantRule {
         }
     }
 
-    /// Whether a wildcard after the words of this command leaves anything to be foreseen.
+    /// Whether a person can foresee what a wildcard after this command's words opens.
     fn foreseeable(&self, pattern: &Pattern) -> Result<(), GrantRefusal> {
         if let Some(program) = pattern.program().filter(|program| is_runner(program)) {
             return Err(GrantRefusal::Runner {
@@ -214,7 +214,7 @@ impl fmt::Display for GrantRefusal {
 
 impl std::error::Error for GrantRefusal {}
 
-/// Rules of grants, read once.
+/// Parsed grant rules, cached.
 #[derive(Debug)]
 pub(crate) struct GrantRules {
     read: Mutex<Generations<String, Option<Arc<GrantRule>>>>,
@@ -227,7 +227,7 @@ impl GrantRules {
         }
     }
 
-    /// The rule, unless it is none that may be accepted: such a grant covers nothing.
+    /// The parsed rule, or none if it cannot be granted: such a grant covers nothing.
     pub(super) fn read(&self, text: &str) -> Option<Arc<GrantRule>> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(rule) = read.get(text) {

@@ -1,8 +1,8 @@
 //! Programs that run whatever their words, their input or a file says: shells, interpreters,
-//! wrappers and runners. A star after such a name stands for any program at all, so they are never
-//! granted by prefix; a command that is spelt out to the end is.
+//! wrappers and runners. A star after such a name would match any program at all, so they are never
+//! granted by prefix; a command that is spelled out to the end is.
 
-/// By kind, so that what is missing shows.
+/// Grouped by kind, so that gaps are visible.
 const RUNNERS: &[&str] = &[
     // Shells, and their builtins that run something.
     "sh bash dash zsh ksh mksh ash fish csh tcsh rbash pwsh powershell eval source . exec builtin \
@@ -16,11 +16,11 @@ const RUNNERS: &[&str] = &[
     "env timeout gtimeout nice ionice nohup stdbuf setsid time taskset chroot unshare nsenter setpriv \
      fakeroot script flock xargs parallel watch entr strace ltrace valgrind catchsegv systemd-run at \
      batch crontab find fd fdfind ssh tmux screen prlimit chrt choom numactl ld.so",
-    // Archivers that run a program for a letter among others: `tar xIf program a`.
+    // Archivers that run a program given by one letter in a cluster: `tar xIf program a`.
     "tar gtar bsdtar",
     // Wrappers that add rights.
     "sudo doas su runuser pkexec",
-    // Runners of packages, recipes and containers.
+    // Package, recipe and container runners.
     "npx pnpx bunx uvx pipx uv poetry pipenv rye hatch conda mamba make gmake bmake just task rake ant \
      mage invoke fab ninja mise asdf direnv nix nix-shell docker podman nerdctl kubectl vagrant \
      flatpak snap bwrap runsc nsjail firejail rustup bundle bundler pdm java dotnet gradle gradlew mvn \

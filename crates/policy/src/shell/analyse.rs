@@ -1,5 +1,5 @@
-//! Puts the parts together: reads a script, takes wrapped commands out of their wrappers, and says
-//! of each command what it does, what it touches and what about it is unclear.
+//! Combines the parts: parses a script, extracts wrapped commands from their wrappers, and
+//! determines for each command what it does, what it touches and what about it is unclear.
 
 use haft_contract::{PathMode, WorkPath, access::Command};
 
@@ -28,7 +28,7 @@ use super::{
     wrapper::{InnerCommand, inner, is_transparent, reads},
 };
 
-/// Directories whose programs are the ones a bare name means.
+/// Directories where a bare name's programs are found.
 const STANDARD: [&str; 6] = [
     "/bin/",
     "/usr/bin/",
@@ -38,7 +38,7 @@ const STANDARD: [&str; 6] = [
     "/usr/local/sbin/",
 ];
 
-/// Variables that change how a program shows things and nothing else.
+/// Variables that only change how a program displays things.
 const HARMLESS_VARIABLES: [&str; 22] = [
     "CI",
     "CLICOLOR",
@@ -72,7 +72,7 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// Its commands, in order; a wrapper stands before what it wraps. Never empty.
+    /// Its commands, in order; a wrapper comes before what it wraps. Never empty.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
@@ -83,8 +83,8 @@ impl Analysis {
     }
 }
 
-/// Analyses a command that runs in `cwd` of a workspace, which people know by the absolute path
-/// `root`.
+/// Analyses a command that runs in `cwd` of a workspace; `root` is the workspace's absolute path as
+/// people know it.
 pub fn analyse(command: &Command, cwd: &WorkPath, root: &str) -> Result<Analysis, Refusal> {
     let root = if root.starts_with('/') { root } else { "/" };
     let mut analyst = Analyst {
@@ -125,15 +125,15 @@ pub fn analyse(command: &Command, cwd: &WorkPath, root: &str) -> Result<Analysis
 struct Analyst<'r> {
     directories: Directories<'r>,
     segments: Vec<Segment>,
-    /// Every script that was read, for the second parser.
+    /// Every parsed script, for the second parser.
     scripts: Vec<Script>,
 }
 
-/// Whether all the words a program gets have been seen.
+/// Whether all words a program receives have been seen.
 #[derive(PartialEq, Eq)]
 enum WordsSeen {
     All,
-    /// Some stand in a response file.
+    /// Some are in a response file.
     Partly,
 }
 
@@ -152,7 +152,7 @@ impl Analyst<'_> {
             complete: parsed.complete,
         });
         if parsed.commands.is_empty() {
-            // Comments, or nothing at all.
+            // Only comments, or nothing at all.
             self.push(blank(text, inside))?;
         }
         let odd = |command: &ParsedCommand| command.unclear.contains(&UnclearReason::Syntax);
@@ -250,7 +250,7 @@ impl Analyst<'_> {
         }
         let hazards = hazards_beside(entry.as_ref(), &name, &words);
         let mut unlisted = match &found {
-            // Its own options were all known, and what it runs is judged by itself.
+            // All its own options were known, and what it runs is judged separately.
             InnerCommand::Words { .. } | InnerCommand::Several(_) | InnerCommand::Script(_) => {
                 Vec::new()
             }
@@ -285,7 +285,7 @@ impl Analyst<'_> {
         self.inside(place, &name, found, inside, depth)
     }
 
-    /// Goes on with what a command runs.
+    /// Analyses what a command runs.
     fn inside(
         &mut self,
         outer: usize,
@@ -314,7 +314,7 @@ impl Analyst<'_> {
                 .into_iter()
                 .try_for_each(|words| self.simple(of_words(words), &via, depth + 1)),
             InnerCommand::Script(text) => match self.script(&text, &via, depth + 1) {
-                // Not a script: the outer command is what cannot be understood.
+                // Not a script: the outer command cannot be understood.
                 Err(Refusal::Syntax) => {
                     if let Some(outer) = self.segments.get_mut(outer) {
                         outer.unclear.push(UnclearReason::Wrapper(name.to_owned()));
@@ -326,7 +326,7 @@ impl Analyst<'_> {
         }
     }
 
-    /// Files that words name in another way than by being a path.
+    /// Files that words name other than as a path.
     fn otherwise_named(
         &self,
         name: &str,
@@ -354,7 +354,7 @@ impl Analyst<'_> {
         }
     }
 
-    /// What the words of a command touch that fits its entry.
+    /// What the words of a command that fits its entry touch.
     fn listed(&self, name: &str, words: &[Word], entry: &KnownCommand, touched: &mut TouchedPaths) {
         let whole = works_on_trees(name, words);
         for (place, mode) in &entry.paths {
@@ -423,12 +423,12 @@ impl Analyst<'_> {
         }
     }
 
-    /// Any word may be a path to a program nobody knows.
+    /// To an unknown program any word may be a path.
     fn maybe(&self, words: &[Word], touched: &mut TouchedPaths) {
         for word in words.iter().skip(1) {
             match &word.value {
                 Value::Literal(text) => {
-                    // Of a cluster only what follows the first letter, or looks like a path.
+                    // In a cluster, only what follows the first letter or looks like a path.
                     let likely = |path: &&str| {
                         let letters = text.len() - path.len();
                         let cluster = text.starts_with('-') && !text.contains(BEFORE_PATHS);
@@ -441,7 +441,7 @@ impl Analyst<'_> {
                     {
                         let before = touched.touches.len();
                         touched.text(&self.directories, path, PathMode::Read, TouchOrigin::Maybe);
-                        // It may be a directory, and read to the bottom.
+                        // It may be a directory that is read recursively.
                         touched.mark_possible_trees(before);
                     }
                 }
@@ -450,8 +450,8 @@ impl Analyst<'_> {
         }
     }
 
-    /// Asks the second parser about everything the first one takes to be clear, and about what the
-    /// first one does not take to be a script.
+    /// Asks the second parser about everything the first one considers clear, and about what the
+    /// first one does not consider a script.
     fn ask_the_other(&mut self) -> Result<(), Refusal> {
         let clear = self
             .segments
@@ -484,7 +484,7 @@ impl Analyst<'_> {
     }
 }
 
-/// The hazards of a command; those its entry in the table has accounted for are marked.
+/// The hazards of a command; those its table entry accounts for are marked.
 fn hazards_beside(entry: Option<&KnownCommand>, name: &str, words: &[Word]) -> Vec<Hazard> {
     let mut found = hazards(name, words);
     for hazard in &mut found {
@@ -493,8 +493,8 @@ fn hazards_beside(entry: Option<&KnownCommand>, name: &str, words: &[Word]) -> V
     found
 }
 
-/// The value that is written into an option (`--file=x`, `-fx`), or the word itself. In a cluster of
-/// letters (`-rfx`) the value may begin after any of them.
+/// The value attached to an option (`--file=x`, `-fx`), or the word itself. In a cluster of letters
+/// (`-rfx`) the value may begin after any of them.
 fn without_option(word: &Word) -> Vec<Word> {
     let Some(text) = word.text().filter(|text| text.len() > 1) else {
         return vec![word.clone()];
@@ -561,7 +561,7 @@ fn blank(text: &str, inside: &[String]) -> Segment {
 }
 
 /// What setting variables leaves unclear. Before a command some are harmless; for the rest of a
-/// script none is, because later words may stand for them.
+/// script none are, because later words may expand them.
 fn variables(assignments: &[Assignment], words: &[Word]) -> Vec<UnclearReason> {
     assignments
         .iter()

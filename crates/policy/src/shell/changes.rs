@@ -1,11 +1,11 @@
-//! Which words of programs name files they read and change, by what the programs are known for: what
-//! is copied where, what is removed with everything beneath, which options name an output.
+//! Which words name files that programs read and change, from knowledge of the programs: what is
+//! copied where, what is removed recursively, which options name an output.
 
 use haft_contract::PathMode;
 
 use super::{options::has, word::Word};
 
-/// Whether a word is this option, also in a cluster or shortened.
+/// Whether a word is this option, including in a cluster or abbreviated.
 pub(super) fn is_flag(word: &Word, letter: char, long: &str) -> bool {
     let text = word.shown();
     match text.strip_prefix("--") {
@@ -14,13 +14,13 @@ pub(super) fn is_flag(word: &Word, letter: char, long: &str) -> bool {
     }
 }
 
-/// Programs that copy or move what their first operands name to what the last one names.
+/// Programs that copy or move their first operands to the last one.
 pub(super) fn copies(program: &str) -> bool {
     matches!(program, "cp" | "mv" | "install" | "ln" | "rsync" | "scp")
 }
 
-/// Whether a program touches everything beneath what its operands name: a link to a directory shows
-/// all of it, and so does the directory under another name.
+/// Whether a program touches everything beneath its operands: a link to a directory exposes all of
+/// it, and so does the directory under another name.
 pub(super) fn works_on_trees(program: &str, words: &[Word]) -> bool {
     let given = |letters: &[char], long: &str| {
         words
@@ -28,7 +28,7 @@ pub(super) fn works_on_trees(program: &str, words: &[Word]) -> bool {
             .skip(1)
             .any(|word| letters.iter().any(|letter| is_flag(word, *letter, long)))
     };
-    // `-t DIR`: which of the operands is the directory is not told apart.
+    // `-t DIR`: we do not determine which operand is the directory.
     let into = matches!(program, "cp" | "install") && given(&['t'], "target-directory");
     match program {
         "mv" | "ln" => true,
@@ -41,14 +41,14 @@ pub(super) fn works_on_trees(program: &str, words: &[Word]) -> bool {
     }
 }
 
-/// Whether a place is that of something that is not the target: all but the last.
+/// Whether this operand is a source and not the target: all but the last.
 pub(super) fn is_source(paths: &[(usize, PathMode)], place: usize) -> bool {
     let several = paths.iter().any(|(other, _)| *other != place);
     let last = paths.last().is_some_and(|(last, _)| *last == place);
     !several || !last || paths.iter().all(|(_, mode)| *mode == PathMode::Write)
 }
 
-/// The directories that options name as targets of a copy.
+/// The target directories of a copy that options name.
 pub(super) fn target_directories<'w>(program: &str, words: &'w [Word]) -> Vec<&'w str> {
     if !copies(program) {
         return Vec::new();
@@ -70,8 +70,8 @@ pub(super) fn target_directories<'w>(program: &str, words: &'w [Word]) -> Vec<&'
     values.filter(|value| !value.is_empty()).collect()
 }
 
-/// Whether the files a program works on are chosen by a pattern that the program itself reads: then
-/// no word names them. A pattern for one kind of files (`*.rs`) is taken for what it says.
+/// Whether a program selects its files by a pattern that it interprets itself: then no word names
+/// them. A pattern for one kind of files (`*.rs`) is taken at face value.
 pub(super) fn selects_by_pattern(program: &str, words: &[Word]) -> bool {
     let kind = |glob: &str| {
         let extension = glob.trim_start_matches("**/").strip_prefix("*.");
@@ -91,7 +91,7 @@ pub(super) fn selects_by_pattern(program: &str, words: &[Word]) -> bool {
             });
             let mode = matches!(text, "--icase-pathspecs" | "--glob-pathspecs");
             let glob = !text.starts_with(['-', ':']) && text.contains(['*', '?', '[']);
-            // A format, a message or an expression holds blanks or signs.
+            // A format, a message or an expression contains blanks or signs.
             let path = !text.contains(|c: char| c.is_whitespace() || "%()^$|+\\{}".contains(c));
             odd || mode || (glob && path && !kind(text))
         }),
@@ -188,7 +188,7 @@ fn has_letter(words: &[Word], letter: char, long: &str) -> bool {
     })
 }
 
-/// The words that follow an option which names an output file.
+/// The words after an option that names an output file.
 fn values(words: &[Word], letter: char, long: &str) -> Vec<(usize, PathMode)> {
     let mut found = Vec::new();
     for (place, word) in words.iter().enumerate().skip(1) {
@@ -204,7 +204,7 @@ fn values(words: &[Word], letter: char, long: &str) -> Vec<(usize, PathMode)> {
     found
 }
 
-/// Output files that are written into their option: `--output=f`, `-of`.
+/// Output files attached to their option: `--output=f`, `-of`.
 pub(super) fn attached_outputs(program: &str, words: &[Word]) -> Vec<String> {
     let (letter, long) = match program {
         "sort" | "curl" | "tree" => (Some('o'), "output"),
@@ -235,7 +235,7 @@ pub(super) fn paths_in_revisions(words: &[Word]) -> Vec<&str> {
     texts
         .filter(|text| !text.starts_with("--"))
         .flat_map(|text| {
-            // Every colon may be the one before the path.
+            // The path may follow any of the colons.
             let starts = text.match_indices(':').map(|(at, _)| at + 1);
             starts.filter_map(|start| text.get(start..))
         })
@@ -248,10 +248,10 @@ pub(super) fn paths_in_revisions(words: &[Word]) -> Vec<&str> {
         .collect()
 }
 
-/// Programs that write what they compile to the value of `-o`.
+/// Programs that write their output to the value of `-o`.
 pub(super) const COMPILERS: &str = "gcc g++ cc c++ clang clang++ cpp tcc ld as rustc";
 
-/// Whether the files a program writes are named by a file it reads: by an archive or a patch.
+/// Whether a file that a program reads, an archive or a patch, names the files it writes.
 pub(super) fn writes_what_a_file_names(program: &str, words: &[Word]) -> bool {
     match program {
         "patch" | "unzip" | "cpio" | "7z" | "7za" | "unrar" | "tar" | "bsdtar" => true,
@@ -262,16 +262,16 @@ pub(super) fn writes_what_a_file_names(program: &str, words: &[Word]) -> bool {
     }
 }
 
-/// Programs that take more words from `FILE` where one of theirs is `@FILE`.
+/// Programs that read more words from `FILE` for a word `@FILE`.
 const RESPONSES: &str = "strings readelf nm size objdump objcopy strip ar ranlib addr2line c++filt \
      elfedit ld as gcc g++ cc c++ clang clang++ javac java rustc";
 
-/// Whether a program takes more words from files.
+/// Whether a program reads more words from files.
 pub(super) fn takes_responses(program: &str) -> bool {
     has(RESPONSES, program)
 }
 
-/// The files that are named by `@FILE`.
+/// The files named by `@FILE`.
 pub(super) fn response_files(program: &str, words: &[Word]) -> Vec<String> {
     if !takes_responses(program) {
         return Vec::new();

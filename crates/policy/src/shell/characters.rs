@@ -1,7 +1,7 @@
 //! Characters that make a script look like another one.
 
-/// Whether a script holds characters that cannot be seen, or that a terminal or a parser may take
-/// for others.
+/// Whether a script contains characters that are invisible, or that a terminal or a parser may
+/// mistake for others.
 pub(super) fn strange(script: &str) -> bool {
     script.chars().any(|character| match character {
         '\n' | '\t' => false,

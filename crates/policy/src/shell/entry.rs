@@ -1,5 +1,5 @@
-//! The table of commands, read from `commands.toml`: what an entry can say about a program or a
-//! subcommand of one.
+//! The table of commands, parsed from `commands.toml`: what an entry can say about a program or a
+//! subcommand.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -13,7 +13,7 @@ use super::{
 /// What a known command does.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// It looks, and that is all.
+    /// It only reads.
     #[default]
     Looks,
     /// It changes the files its words name, and nothing else.
@@ -24,35 +24,35 @@ pub enum Class {
     Unknown,
 }
 
-/// An entry of the table.
+/// A program or subcommand in the table.
 #[derive(Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a key of `commands.toml`"
 )]
 pub(super) struct Entry {
-    /// The options of a command that is known.
+    /// The options of a known command.
     pub(super) listed: Lists,
-    /// Those and the ones a star in a rule may stand for besides.
+    /// Those, and the further ones a star in a rule may match.
     pub(super) starred: Lists,
     /// Further options that take the next word, by letter or name: for finding the subcommand.
     pub(super) other_values: String,
-    /// Spellings of the same option, separated by `;`: `r R recursive; f force`. `+` and `:` stand
-    /// for operands that start so.
+    /// Spellings of the same option, separated by `;`: `r R recursive; f force`. `+` and `:` mean
+    /// operands that start with them.
     pub(super) same: String,
-    /// Whether only a rule can allow it; the preset does not know it.
+    /// Whether only a rule can allow it; the preset does not.
     pub(super) by_rule: bool,
     /// Whether options end at the first operand.
     pub(super) ends: bool,
     /// Whether the first operand is a cluster of options, as in `tar xf a`.
     pub(super) old_style: bool,
-    /// Whether `--` ends no options.
+    /// Whether `--` does not end options.
     pub(super) no_end: bool,
     /// Other names of subcommands: `i=install`, `container run=run`; separated by `;`.
     pub(super) other_names: String,
-    /// Options whose value is a mode of files.
+    /// Options whose value is a file mode.
     pub(super) mode_options: String,
-    /// Whether a star may stand for any operands, also where a known command has none or few.
+    /// Whether a star may match any operands, even if a known command has none or few.
     pub(super) more_operands: bool,
     pub(super) pattern_options: String,
     pub(super) path_options: String,
@@ -67,7 +67,7 @@ pub(super) struct Entry {
     pub(super) subcommands: HashMap<String, Entry>,
 }
 
-/// Options, as [`Options`] lists them.
+/// Options in the form of [`Options`].
 #[derive(Debug, Default, Clone)]
 pub(super) struct Lists {
     pub(super) short: String,
@@ -79,15 +79,15 @@ pub(super) struct Lists {
     pub(super) dash_values: String,
 }
 
-/// Which options a command may have and still be the one of the entry.
+/// Which options a command may have and still fit the entry.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OptionFit {
-    /// Those that are listed.
+    /// Only those listed.
     #[default]
     Listed,
-    /// Those that are listed, and at least one: without any it is an interpreter of its input.
+    /// Only those listed, and at least one: without any it interprets its input.
     Some,
-    /// All.
+    /// Any options.
     Any,
 }
 
@@ -97,7 +97,7 @@ pub(super) enum Operands {
     None,
     Paths,
     Text,
-    /// The first is text.
+    /// The first is text, not a path.
     Pattern,
 }
 
@@ -109,7 +109,7 @@ pub(super) enum Writes {
     All,
     /// The last of at least two.
     Last,
-    /// All, and all but the last are read too, because their content is found elsewhere afterwards.
+    /// All; and all but the last are read too, because their content then exists elsewhere.
     Moved,
 }
 
@@ -130,33 +130,33 @@ pub(super) enum Check {
     Mode,
     /// Every operand after the first is a statement that runs and writes nothing else.
     Sqlite,
-    /// The first operand is the name of a remote or an address, and no directory.
+    /// The first operand is the name of a remote or an address, not a directory.
     Remote,
     /// No word names another machine: `host:file`.
     Local,
-    /// What follows the first operand is no option.
+    /// What follows the first operand is never an option.
     Host,
 }
 
 pub(super) enum Order {
     /// Options end at the first operand.
     First,
-    /// Options stand anywhere.
+    /// Options may be anywhere.
     Any,
 }
 
-/// Read once, when the first command is judged. A fault in the table is an empty table, and so an
-/// answer that asks; a test reads it strictly.
+/// Parsed once, when the first command is judged. An error in the table makes it empty, so that
+/// everything asks; a test parses it strictly.
 static TABLE: LazyLock<HashMap<String, Entry>> =
     LazyLock::new(|| read(include_str!("commands.toml")).unwrap_or_default());
 
-/// What the table says about a program, named without a directory.
+/// The entry of a program, named without a directory.
 pub(super) fn entry_of(program: &str) -> Option<&'static Entry> {
     let versions = || Some(family(program)).filter(|family| has(VERSIONED, family));
     TABLE.get(program).or_else(|| TABLE.get(versions()?))
 }
 
-/// Programs of which several versions are installed side by side: `pip3`, `gcc-12`.
+/// Programs often installed in several versions at once: `pip3`, `gcc-12`.
 const VERSIONED: &str = "pip python gcc g++ clang clang++ perl ruby php lua";
 
 impl Lists {
@@ -175,12 +175,12 @@ impl Lists {
 }
 
 impl Entry {
-    /// The options of a command that is known.
+    /// The options of a known command.
     pub(super) fn options(&self, order: Order) -> Options<'_> {
         self.options_of(&self.listed, order)
     }
 
-    /// The options a star in a rule may stand for.
+    /// The options a star in a rule may match.
     pub(super) fn starred_options(&self, order: Order) -> Options<'_> {
         self.options_of(&self.starred, order)
     }
@@ -280,7 +280,7 @@ fn entry(table: Table) -> Result<Entry, String> {
                     .starred
                     .field(more.unwrap_or(key))
                     .ok_or_else(unknown)?;
-                // A blank between names; letters stand side by side.
+                // Names are separated by a blank; letters are not.
                 let between = if key.contains("short") { "" } else { " " };
                 *starred = format!("{starred}{between}{text}");
                 if more.is_none() {

@@ -1,10 +1,10 @@
-//! Words by which a program that looks harmless runs or writes something else: `git -c`,
-//! `find -delete`, `sort -o`, `rg --pre`, `awk` programs that call `system`.
+//! Words that make a program that looks harmless run or write something else: `git -c`, `find
+//! -delete`, `sort -o`, `rg --pre`, `awk` programs that call `system`.
 //!
 //! A rule that allows by wildcard does not cover such a word, wherever the command runs; it must be
 //! written out in the rule. The list cannot be complete and need not be: what the preset allows by
-//! itself, and what a star stands for where no sandbox holds it, is listed the other way round, in
-//! `commands.toml` (`star.rs`).
+//! itself, and what a star matches without a sandbox, is an allow list, in `commands.toml`
+//! (`star.rs`).
 
 use super::{
     star::subcommand_place,
@@ -14,19 +14,19 @@ use super::{
 /// A word that does more than it seems to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hazard {
-    /// Its place among the words.
+    /// Its index among the words.
     pub(crate) place: usize,
     /// As written.
     pub(crate) word: String,
-    /// Whether what it does is known and judged.
+    /// Whether its effect is known and judged.
     pub(crate) accounted: bool,
 }
 
-/// Programs and their hazards. `-x` stands for the letter in any cluster, `-word` for that option
-/// alone, `--word` for it and every abbreviation, `=word` for an operand, `+` and `@` for every
-/// word that starts so, `.` for one that starts so and is no path, `<text` for every word that starts so, `~text` for every word that holds it, `!` for the program as such. `^`
-/// before one limits it to what stands before the first operand, `name:` to commands with that
-/// operand.
+/// Programs and their hazards. `-x` means the letter in any cluster, `-word` that option alone,
+/// `--word` it and every abbreviation, `=word` an operand, `+` and `@` every word that starts with
+/// it, `.` one that starts with it and is not a path, `<text` every word that starts with the text,
+/// `~text` every word that contains it, `!` the program itself. `^` before one limits it to words
+/// before the first operand, `name:` to commands with that operand.
 const HAZARDS: &[(&str, &str)] = &[
     (
         "git",
@@ -174,13 +174,13 @@ pub(super) fn hazards(program: &str, words: &[Word]) -> Vec<Hazard> {
         .map(|(_, list)| *list);
     for list in lists {
         let first = subcommand_place(program, words);
-        // To find it ends only the three options before the places.
+        // For find, it only ends the three options before the paths.
         let ended = words.iter().position(|word| word.text() == Some("--"));
         let ended = ended.filter(|_| program != "find");
         for (place, word) in words.iter().enumerate() {
             let hazardous = match &word.value {
                 _ if place == 0 => list == "!",
-                // After `--` nothing is an option any more.
+                // After `--` nothing is an option.
                 Value::Literal(text) if ended.is_some_and(|end| place > end) => list
                     .split_ascii_whitespace()
                     .filter(|hazard| hazard.starts_with(['=', '~', '@', '.', '<']))
@@ -189,7 +189,7 @@ pub(super) fn hazards(program: &str, words: &[Word]) -> Vec<Hazard> {
                     .split_ascii_whitespace()
                     .filter_map(|hazard| in_place(hazard, words, place <= first))
                     .any(|hazard| is_hazard(hazard, text)),
-                // What it will be is not known, and it could be any of these.
+                // Its value is unknown, and could be any of these.
                 Value::Glob(_) | Value::Given | Value::Unknown => word.may_be_option(),
             };
             if hazardous {
@@ -216,7 +216,7 @@ pub(super) fn hazards(program: &str, words: &[Word]) -> Vec<Hazard> {
     found
 }
 
-/// The hazard without its limits, if it can be one here.
+/// The hazard without its limits, if it applies here.
 fn in_place<'h>(hazard: &'h str, words: &[Word], leading: bool) -> Option<&'h str> {
     if let Some(hazard) = hazard.strip_prefix('^') {
         return leading.then_some(hazard);
@@ -258,7 +258,7 @@ fn is_hazard(hazard: &str, text: &str) -> bool {
         Some(("~", part)) => text.contains(part),
         Some(("<", part)) => text.starts_with(part),
         Some(("+" | "@", "")) => text.starts_with(hazard),
-        // A command of the program, which may be shortened, and no path.
+        // A command of the program, which may be abbreviated, and not a path.
         Some((".", "")) => {
             text.starts_with('.') && !text.starts_with("./") && !text.starts_with("..")
         }
@@ -266,7 +266,7 @@ fn is_hazard(hazard: &str, text: &str) -> bool {
     }
 }
 
-/// A language whose programs stand among the words of a command.
+/// A language whose programs appear as words of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Language {
     Sed,
@@ -274,11 +274,11 @@ enum Language {
 }
 
 impl Language {
-    /// The places of programs that may do more than print, and of options that may hold one: what
+    /// The indexes of programs that may do more than print, and of options that may hold one: what
     /// follows `-e`, and the first operand unless a program was given before it. Not every system
-    /// looks for options after the first operand, so one that stands before `-e` is a program too.
+    /// looks for options after the first operand, so an operand before `-e` may be a program too.
     fn doubts(self, words: &[Word]) -> Vec<usize> {
-        // What a glob becomes is not known.
+        // What a glob expands to is unknown.
         let doubtful = |place: &usize| {
             let word = words.get(*place);
             word.is_some_and(|word| !word.text().is_some_and(|text| self.is_harmless(text)))
@@ -331,7 +331,7 @@ impl Language {
                 if known { Opt::Program } else { Opt::Odd }
             }
             (Self::Awk, _) if text.starts_with("-F") || text.starts_with("-v") => Opt::Flag,
-            // Programs joined to their option, names cut short, and what hides among letters.
+            // Programs attached to their option, abbreviated names, and what hides among letters.
             (_, _) if text.starts_with("--e") || text.starts_with("--s") => Opt::Odd,
             (Self::Awk, _) if text.starts_with("-W") => Opt::Odd,
             (_, _) if !long && text.contains(['e', 'f']) => Opt::Odd,
@@ -344,7 +344,7 @@ impl Language {
 enum Opt {
     /// No options follow.
     End,
-    /// Nothing.
+    /// It affects nothing.
     Flag,
     /// The next word is its value.
     Value,
@@ -355,8 +355,8 @@ enum Opt {
 }
 
 /// Addresses with `p`, `d`, `q` or `=`, and substitutions without `e` and `w`. Anything else could
-/// be a command that runs or writes. Read from left to right as `sed` does: where a command ends
-/// depends on what stands before it.
+/// be a command that runs or writes. Parsed from left to right as `sed` does: where a command ends
+/// depends on what precedes it.
 pub(super) fn harmless_sed(script: &str) -> bool {
     let mut rest = script;
     loop {
@@ -367,7 +367,7 @@ pub(super) fn harmless_sed(script: &str) -> bool {
         let Some(after) = after_sed_addresses(rest).and_then(after_sed_command) else {
             return false;
         };
-        // Nothing but the end of the command may follow it.
+        // Only the end of the command may follow it.
         rest = after.trim_start_matches([' ', '\t']);
         if !rest.is_empty() && !rest.starts_with([';', '\n']) {
             return false;
@@ -375,8 +375,8 @@ pub(super) fn harmless_sed(script: &str) -> bool {
     }
 }
 
-/// What follows the addresses of a command: numbers, `$` and `/text/` with a text in which every
-/// reader finds the same end.
+/// What follows the addresses of a command: numbers, `$` and `/text/` with a text whose end is
+/// unambiguous.
 fn after_sed_addresses(text: &str) -> Option<&str> {
     let mut rest = text;
     loop {

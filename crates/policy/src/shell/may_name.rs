@@ -1,5 +1,5 @@
-//! Every path of the workspace that the words of a command may name. An approval binds the files among
-//! them, so a path too many costs nothing and one too few is a hole.
+//! Every path in the workspace that the words of a command may name. An approval binds the files
+//! among them, so an extra path costs nothing and a missing one is a hole.
 
 use crate::protected::protecting_rule;
 
@@ -9,14 +9,14 @@ use super::{
     word::Word,
 };
 
-/// The most paths that one command is taken to name.
+/// The most paths that one command is considered to name.
 const MAX_NAMED: usize = 1_024;
 
 /// Signs after which a path may begin inside a word: `--file=x`, `if=x`, `@x`, `a:x`.
 pub(super) const BEFORE_PATHS: [char; 5] = ['=', '@', ':', ',', '+'];
 
-/// Every text in a word that a program may take for a path: all of it, what follows a sign, and what
-/// is written into an option after any letter of a cluster.
+/// Every text in a word that a program may interpret as a path: all of it, what follows a sign, and
+/// what is attached to an option after any letter of a cluster.
 pub(super) fn paths_in(text: &str) -> impl Iterator<Item = &str> {
     let inside = text.match_indices(BEFORE_PATHS).map(|(sign, _)| sign + 1);
     let letters = text.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
@@ -26,7 +26,7 @@ pub(super) fn paths_in(text: &str) -> impl Iterator<Item = &str> {
             .unwrap_or(letters.len())
     });
     let starts = std::iter::once(0).chain(inside).chain(2..=cluster + 1);
-    // After a sign `//host/x` is the rest of an address; `file:///x` is a path.
+    // After a sign, `//host/x` is the rest of a URL; `file:///x` is a path.
     let address =
         |start: usize, path: &str| start > 0 && path.starts_with("//") && !path.starts_with("///");
     starts
@@ -35,8 +35,8 @@ pub(super) fn paths_in(text: &str) -> impl Iterator<Item = &str> {
         .map(|(_, path)| path)
 }
 
-/// The places of words that may name a protected path, or a file that becomes one when its last ending
-/// is taken off (`haft.toml.gz`).
+/// The indexes of words that may name a protected path, or a file that becomes one when its last
+/// extension is removed (`haft.toml.gz`).
 pub(super) fn may_be_protected(at: &Directories<'_>, words: &[Word]) -> Vec<usize> {
     let is_protected = |text: &str| match at.place(text) {
         PathTarget::Inside(paths) | PathTarget::Lost(paths) => paths
@@ -56,8 +56,8 @@ pub(super) fn may_be_protected(at: &Directories<'_>, words: &[Word]) -> Vec<usiz
     found.collect()
 }
 
-/// Every path of the workspace that a word, the value of an option or a redirection may name, absolute
-/// and in whatever position. Which of them exist is for whoever can look.
+/// Every absolute workspace path that a word, the value of an option or a redirection may name, in
+/// any position. The caller checks which of them exist.
 pub(super) fn may_name(
     at: &Directories<'_>,
     words: &[Word],
@@ -86,7 +86,7 @@ pub(super) fn may_name(
             }
         }
     };
-    // A program may be told to go elsewhere first: `env -C dir ./s`, `make -C dir`.
+    // A program may change directory first: `env -C dir ./s`, `make -C dir`.
     let elsewhere: Vec<&str> = texts
         .iter()
         .enumerate()

@@ -1,11 +1,11 @@
-//! What a command line will do, read before it runs.
+//! Determines what a command line will do before it runs.
 //!
-//! A script becomes [`Segment`]s, one for each simple command wherever it stands, wrappers taken off
-//! (`timeout 5 sh -c '…'`). Rules are applied to segments. What is not fully understood says why and
-//! asks; what is beyond the limits is refused. The parser only ever makes an answer stricter: what a
-//! command *can* do is decided by the sandbox, not here.
+//! A script becomes [`Segment`]s, one for each simple command at any depth, with wrappers removed
+//! (`timeout 5 sh -c '…'`). Rules are applied to segments. What is not fully understood says why
+//! and asks; what exceeds the limits is refused. The parser only ever makes an answer stricter: the
+//! sandbox decides what a command *can* do.
 //!
-//! Order of reading: `parse` (script to simple commands), `wrapper` (commands inside commands),
+//! Read in this order: `parse` (script to simple commands), `wrapper` (commands inside commands),
 //! `entry`, `table`, `star` and `hazard` (what is known about programs), `touch` and `changes`
 //! (files), `second` (the other parser), `analyse` (all of it together).
 

@@ -1,20 +1,19 @@
-//! Tells options from operands, given which options a program has. An option that is not listed,
-//! an abbreviation of one, or a word that is known only at run time where an option could stand,
-//! is not guessed at.
+//! Separates options from operands, given a program's options. An unlisted option, an abbreviation
+//! of one, or a word known only at run time where an option could be, is not guessed at.
 
 use super::word::{Value, Word};
 
-/// The options of a program, as far as they are listed. One character each in `short` and
-/// `short_values`; names without dashes, separated by blanks, elsewhere.
+/// The listed options of a program. One character each in `short` and `short_values`; elsewhere
+/// names without dashes, separated by blanks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Options<'t> {
     /// `-a`.
     pub(super) short: &'t str,
     /// `-n 5` and `-n5`.
     pub(super) short_values: &'t str,
-    /// `-i` and `-iX`: a value is written into the option, or there is none.
+    /// `-i` and `-iX`: a value is attached to the option, or there is none.
     pub(super) short_maybe: &'t str,
-    /// `--all`. A name that is in `long_values` too takes a value only after `=`.
+    /// `--all`. A name that is also in `long_values` takes a value only after `=`.
     pub(super) long: &'t str,
     /// `--lines=5` and `--lines 5`.
     pub(super) long_values: &'t str,
@@ -24,16 +23,16 @@ pub(super) struct Options<'t> {
     pub(super) dash_values: &'t str,
     /// `-20` as a number.
     pub(super) numbers: bool,
-    /// Whether `--` ends no options, and is none.
+    /// Whether `--` does not end options, and is not one.
     pub(super) no_end: bool,
     /// Whether options may follow operands.
     pub(super) anywhere: bool,
 }
 
-/// What the words of a command are.
+/// The classified words of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Scanned {
-    /// The places of the operands.
+    /// The indexes of the operands.
     pub(super) operands: Vec<usize>,
     /// The options that were given.
     pub(super) given: Vec<GivenOption>,
@@ -41,12 +40,12 @@ pub(super) struct Scanned {
     pub(super) odd: Option<usize>,
 }
 
-/// What the words of a command are, where some do not fit.
+/// The classified words of a command in which some do not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct SortedWords {
-    /// The places of the operands.
+    /// The indexes of the operands.
     pub(super) operands: Vec<usize>,
-    /// The places of the words that do not fit.
+    /// The indexes of the words that do not fit.
     pub(super) odd: Vec<usize>,
     /// The options with a value: the letter or name, and the value.
     pub(super) values: Vec<(String, String)>,
@@ -55,18 +54,18 @@ pub(super) struct SortedWords {
 /// A word that is an option, or several in a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GivenOption {
-    /// As written, without dashes and without what follows `=`.
+    /// As written, without dashes and anything after `=`.
     pub(super) name: String,
-    /// The one that takes the value: the letter, wherever it stands in a cluster, or the name.
+    /// The one that takes the value: the letter, wherever it is in a cluster, or the name.
     pub(super) key: String,
-    /// The place of its value.
+    /// The index of its value.
     pub(super) value: Option<usize>,
-    /// The value, where it is written into the option.
+    /// The value, if it is attached to the option.
     pub(super) attached: Option<String>,
 }
 
 impl GivenOption {
-    /// The value, as it is shown.
+    /// The value, as shown.
     pub(super) fn value_in<'w>(&'w self, words: &'w [Word]) -> Option<&'w str> {
         let following = || self.value.and_then(|place| words.get(place));
         self.attached
@@ -76,7 +75,7 @@ impl GivenOption {
 }
 
 impl Options<'_> {
-    /// Scans the words from `start` on. Stops at what does not fit.
+    /// Scans the words from `start` on. Stops at the first that does not fit.
     pub(super) fn scan(&self, words: &[Word], start: usize) -> Scanned {
         let mut scanned = Scanned::default();
         let mut place = start;
@@ -126,9 +125,9 @@ impl Options<'_> {
         scanned
     }
 
-    /// Sorts the words from `start` on into operands and words that do not fit, to the end. Whether
-    /// a word that does not fit takes the next one is not known, so from there on no word is taken
-    /// for a value, and `--` ends nothing.
+    /// Sorts all words from `start` on into operands and words that do not fit. Whether a word that
+    /// does not fit takes the next one is unknown, so from there on no word counts as a value, and
+    /// `--` ends nothing.
     pub(super) fn sort(&self, words: &[Word], start: usize) -> SortedWords {
         let mut sorted = SortedWords::default();
         let mut place = start;
@@ -176,8 +175,8 @@ impl Options<'_> {
     }
 
     fn option<'w>(&self, text: &'w str, next: Option<&Word>) -> Option<OptionValue<'w>> {
-        // An option that stands where a value should be is one to a program that takes its value
-        // only attached, so it is not swallowed.
+        // A program that takes its value only attached would read an option here as an option, so
+        // it is not consumed as a value.
         let following = |key| {
             let value = next.filter(|next| !is_like_option(next));
             value.map(|_| OptionValue::Next(key))
@@ -231,7 +230,7 @@ impl Options<'_> {
     }
 }
 
-/// How an option takes its value, if it has one; first the option that does.
+/// How an option takes its value, if it has one; starts with the option that does.
 enum OptionValue<'w> {
     Alone(&'w str),
     Inside(&'w str, &'w str),

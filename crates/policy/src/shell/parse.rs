@@ -1,9 +1,8 @@
-//! From a script to its simple commands, in the order they are written.
+//! Parses a script into its simple commands, in written order.
 //!
-//! Every kind of node is either known here or makes what it stands in *unclear*: a construct nobody
-//! thought of can only ask. Commands inside substitutions, groups and bodies are found too, so that
-//! a rule sees them wherever they stand. Says nothing about what a command does; read next:
-//! `wrapper.rs`.
+//! Every kind of node is either known here or makes its surroundings *unclear*: an unforeseen
+//! construct can only ask. Commands inside substitutions, groups and bodies are found too, so that
+//! a rule sees them at any depth. Does not determine what a command does; read next: `wrapper.rs`.
 
 use tree_sitter::Node;
 
@@ -16,13 +15,13 @@ use super::{
     word::{Value, Word},
 };
 
-/// A simple command, or a statement that is none and says so in `unclear`.
+/// A simple command, or another statement, which `unclear` then says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ParsedCommand {
     /// As written.
     pub(super) text: String,
     pub(super) assignments: Vec<Assignment>,
-    /// The program and its arguments; empty where there is only an assignment or a redirection.
+    /// The program and its arguments; empty if there is only an assignment or a redirection.
     pub(super) words: Vec<Word>,
     pub(super) redirections: Vec<Redirection>,
     /// Redirections and here-documents, as written.
@@ -30,7 +29,7 @@ pub(super) struct ParsedCommand {
     pub(super) unclear: Vec<UnclearReason>,
 }
 
-/// A variable that is set, for one command or for the rest of the script.
+/// A variable set for one command or for the rest of the script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Assignment {
     pub(super) name: String,
@@ -46,15 +45,13 @@ pub(super) struct Redirection {
     pub(super) target: Word,
 }
 
-/// What was read.
 #[derive(Debug)]
 pub(super) struct ParsedScript {
     pub(super) commands: Vec<ParsedCommand>,
-    /// Whether the whole script was understood as a script.
+    /// Whether the whole text parsed as a script.
     pub(super) complete: bool,
 }
 
-/// Reads a script.
 pub(super) fn parse(script: &str) -> Result<ParsedScript, Refusal> {
     if script.len() > MAX_BYTES {
         return Err(Refusal::TooLong);
@@ -83,9 +80,10 @@ pub(super) fn parse(script: &str) -> Result<ParsedScript, Refusal> {
 struct Walker<'s> {
     source: &'s str,
     commands: Vec<ParsedCommand>,
-    /// Groups, subshells and substitutions around the place.
+    /// How many groups, subshells and substitutions surround the current node.
     nesting: usize,
-    /// Statements around the place: the grammar hangs one into the other where nothing is nested.
+    /// How many statements surround the current node: the grammar nests them even if the script
+    /// does not.
     depth: usize,
 }
 
@@ -94,7 +92,7 @@ impl<'s> Walker<'s> {
         self.source.get(node.byte_range()).unwrap_or_default()
     }
 
-    /// Reads every statement that is a child of this node.
+    /// Parses every statement that is a child of this node.
     fn statements(&mut self, node: Node<'_>) -> Result<(), Refusal> {
         self.nesting += 1;
         if self.nesting > MAX_NESTING {
@@ -164,13 +162,13 @@ impl<'s> Walker<'s> {
                 self.odd(node, UnclearReason::Construct)
             }
             "function_definition" => self.odd(node, UnclearReason::Function),
-            // Ends a branch of `case`, and stands nowhere else.
+            // Ends a branch of `case`, and is valid nowhere else.
             ";;" => Err(Refusal::Syntax),
             _ => self.odd(node, UnclearReason::Syntax),
         }
     }
 
-    /// A statement that is not understood, and whatever commands stand inside it.
+    /// A statement that is not understood, and any commands inside it.
     fn odd(&mut self, node: Node<'_>, why: UnclearReason) -> Result<(), Refusal> {
         let mut simple = self.blank(node);
         simple.unclear.push(why);
@@ -178,7 +176,7 @@ impl<'s> Walker<'s> {
         self.inside(node)
     }
 
-    /// Finds the commands that stand anywhere inside a node.
+    /// Finds the commands anywhere inside a node.
     fn inside(&mut self, node: Node<'_>) -> Result<(), Refusal> {
         self.nesting += 1;
         if self.nesting > MAX_NESTING {
@@ -210,7 +208,7 @@ impl<'s> Walker<'s> {
         Ok(())
     }
 
-    /// A list leans to the left, so a long one would be deep; its left edge is walked instead.
+    /// A list nests to the left, so a long one would be deep; its left edge is walked instead.
     fn list(&mut self, node: Node<'_>) -> Result<(), Refusal> {
         let mut right_to_left = Vec::new();
         let mut left = node;
@@ -271,7 +269,7 @@ impl<'s> Walker<'s> {
                 }
                 "file_redirect" => self.file_redirect(child, &mut simple)?,
                 "herestring_redirect" => self.here_string(child, &mut simple)?,
-                // `name (…)` is no command of bash's.
+                // `name (…)` is not a bash command.
                 "subshell" | "regex" | "ERROR" => {
                     simple.unclear.push(UnclearReason::Syntax);
                     self.inside(child)?;
@@ -285,8 +283,8 @@ impl<'s> Walker<'s> {
         Ok(simple)
     }
 
-    /// Between two words there are blanks and nothing else; whatever the parser skipped as if it
-    /// were a blank would otherwise be lost.
+    /// Only blanks may separate two words; anything else the parser skipped like a blank would
+    /// otherwise be lost.
     fn gap(&self, from: usize, to: usize, simple: &mut ParsedCommand) {
         let gap = self.source.get(from..to).unwrap_or_default();
         let blank = gap.replace("\\\n", "");
@@ -295,7 +293,7 @@ impl<'s> Walker<'s> {
         }
     }
 
-    /// A declaration: its words, for rules to look at.
+    /// A declaration, as words for rules to match.
     fn plain_words(&mut self, node: Node<'_>) -> Result<ParsedCommand, Refusal> {
         let mut simple = self.blank(node);
         let mut cursor = node.walk();
@@ -341,7 +339,7 @@ impl<'s> Walker<'s> {
         Ok(())
     }
 
-    /// `body > file`. The parser takes every word after the operator for a target; all but the
+    /// `body > file`. The parser treats every word after the operator as a target; all but the
     /// first are arguments of the body.
     fn redirected(&mut self, node: Node<'_>) -> Result<(), Refusal> {
         let mut cursor = node.walk();
@@ -371,14 +369,14 @@ impl<'s> Walker<'s> {
             }
         }
         if single {
-            // What stands in its substitutions was found before the command itself.
+            // Commands in its substitutions were found before the command itself.
             return self.push(outer);
         }
         if !outer.words.is_empty() {
             outer.unclear.push(UnclearReason::Syntax);
         }
-        // The grammar hangs `a && b > f` onto the list; to bash it is part of the last command. What a
-        // group writes, its commands write.
+        // The grammar attaches `a && b > f` to the list; in bash it belongs to the last command.
+        // What a group writes, its commands write.
         match self.commands.get_mut(first..) {
             Some([.., last]) if flat => {
                 last.redirections.append(&mut outer.redirections);
@@ -439,12 +437,12 @@ impl<'s> Walker<'s> {
         Ok(())
     }
 
-    /// A here-document whose body is text is input and nothing else. Commands that follow on its
-    /// first line are attached to it by the parser in ways that are not worth following.
+    /// A here-document whose body is text is only input. The parser attaches commands that follow
+    /// on its first line to it in ways that are not worth following.
     fn here_document(&mut self, node: Node<'_>, simple: &mut ParsedCommand) -> Result<(), Refusal> {
         let mut cursor = node.walk();
         let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
-        // All of it is shown, so what stands on its first line is not shown again.
+        // All of it is shown, so its first line is not shown again.
         simple.beside.push(self.text(node).to_owned());
         let shown = simple.beside.len();
         let quoted = children.iter().any(|child| {
@@ -471,8 +469,8 @@ impl<'s> Walker<'s> {
         Ok(())
     }
 
-    /// `[ … ]` with literal words is a command like any other. What `[[ … ]]` does with its operands
-    /// (arithmetic, patterns) can run commands, and so can a word that is not literal.
+    /// `[ … ]` with literal words is a command like any other. What `[[ … ]]` does with its
+    /// operands (arithmetic, patterns) can run commands, and so can a word that is not literal.
     fn test(&mut self, node: Node<'_>) -> Result<(), Refusal> {
         let mut simple = self.blank(node);
         let text = self.text(node);
@@ -496,11 +494,11 @@ impl<'s> Walker<'s> {
     fn word(&mut self, node: Node<'_>, simple: &mut ParsedCommand) -> Result<Word, Refusal> {
         let raw = self.text(node);
         if raw.starts_with('\n') {
-            // No word begins with the end of a line: two commands were taken for one.
+            // No word begins with a line break: two commands were parsed as one.
             simple.unclear.push(UnclearReason::Syntax);
         }
         match node.kind() {
-            // Single characters stand for themselves and have tokens of their own.
+            // Single characters are literal and have their own tokens.
             "word" | "{" | "}" | "[" | "]" | "=" | "==" | "=~" => Ok(Word::bare(raw)),
             "number" | "variable_name" if node.named_child_count() == 0 => Ok(Word::bare(raw)),
             "raw_string" => Ok(Word::single_quoted(raw)),
@@ -534,7 +532,7 @@ impl<'s> Walker<'s> {
         }
     }
 
-    /// The commands of the substitutions in a word.
+    /// The commands in a word's substitutions.
     fn substitutions(&mut self, node: Node<'_>) -> Result<(), Refusal> {
         match node.kind() {
             "command_substitution" | "process_substitution" => {

@@ -1,7 +1,7 @@
-//! A second opinion: another parser, written by others in another way, reads the same script. Only
-//! where both find the same words in the same commands is a script taken to be understood.
+//! A second opinion: an independent parser reads the same script. A script counts as understood
+//! only if both find the same words in the same commands.
 //!
-//! It is asked only about scripts that look simple, so what it does not know is a disagreement.
+//! It is asked only about scripts that look simple, so anything it does not know is a disagreement.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -19,14 +19,14 @@ use super::{
     parse::ParsedCommand,
 };
 
-/// What the second parser says.
+/// The second parser's verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SecondOpinion {
     /// The same commands with the same words.
     Agrees,
-    /// Something else.
+    /// Different commands or words.
     Differs,
-    /// It is no script at all.
+    /// It is not a script.
     Refuses,
     /// It was not asked.
     Silent,
@@ -41,7 +41,7 @@ pub(super) fn opinion(script: &str, commands: &[ParsedCommand]) -> SecondOpinion
     if script.len() > MAX_SECOND_BYTES || brackets > MAX_SECOND_BRACKETS || is_too_deep(script) {
         return SecondOpinion::Silent;
     }
-    // It promises no freedom from panics; one is as good as a disagreement.
+    // The parser may panic, which counts as a disagreement.
     catch_unwind(AssertUnwindSafe(|| read(script))).map_or(
         SecondOpinion::Differs,
         |read| match read {
@@ -59,12 +59,12 @@ pub(super) fn opinion(script: &str, commands: &[ParsedCommand]) -> SecondOpinion
     )
 }
 
-/// Whether more can stand inside each other than the second parser is good for. Counts words
-/// wherever they stand, so it can only be too careful.
+/// Whether the nesting may be too deep for the second parser. Counts words anywhere, so it errs on
+/// the careful side.
 fn is_too_deep(script: &str) -> bool {
     const OPENERS: [&str; 6] = ["if", "elif", "else", "while", "until", "time"];
     const CONSTRUCTS: [&str; 5] = ["case", "for", "select", "function", "coproc"];
-    // A line that goes on can part a word.
+    // A line continuation can split a word.
     let script = script.replace("\\\n", "");
     let words = || script.split(|c: char| !c.is_alphanumeric());
     let openers = words().filter(|word| OPENERS.contains(word)).count();
@@ -74,7 +74,7 @@ fn is_too_deep(script: &str) -> bool {
         || openers + constructs + negations > MAX_SECOND_OPENERS
 }
 
-/// How many `{` that stand for themselves, and how many `(` that start no substitution.
+/// How many literal `{`, and how many `(` that do not start a substitution.
 fn groups(script: &str) -> usize {
     let after = script.bytes().skip(1).map(Some).chain([None]);
     let before = std::iter::once(None).chain(script.bytes().map(Some));
@@ -88,7 +88,7 @@ fn groups(script: &str) -> usize {
         .count()
 }
 
-/// A command as both parsers can say it.
+/// A command in a form common to both parsers.
 #[derive(Debug, PartialEq, Eq)]
 struct FlatCommand {
     assignments: Vec<String>,
@@ -147,7 +147,7 @@ fn compound(list: &CompoundList, found: &mut Vec<FlatCommand>) -> Option<()> {
 }
 
 fn pipeline(pipeline: &Pipeline, found: &mut Vec<FlatCommand>) -> Option<()> {
-    // To the first parser `time` is a program like any other.
+    // The first parser treats `time` as an ordinary program.
     let timed = pipeline.timed.is_some();
     for (place, part) in pipeline.seq.iter().enumerate() {
         let first = found.len();
@@ -231,7 +231,7 @@ fn simple(command: &SimpleCommand) -> Option<FlatCommand> {
             CommandPrefixOrSuffixItem::IoRedirect(redirection) => {
                 flat.redirections += files(std::slice::from_ref(redirection));
             }
-            // `name=value` after the program is an argument like any other.
+            // `name=value` after the program is an ordinary argument.
             CommandPrefixOrSuffixItem::AssignmentWord(_, word)
             | CommandPrefixOrSuffixItem::Word(word) => flat.words.push(word.value.clone()),
             CommandPrefixOrSuffixItem::ProcessSubstitution(..) => return None,

@@ -1,4 +1,4 @@
-//! One command of a script, with everything that is known about it before it runs.
+//! One command of a script, with everything known about it before it runs.
 
 use haft_contract::PathMode;
 
@@ -13,9 +13,9 @@ use super::{
 /// One command: the unit rules are applied to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// As written, or as its words where it was inside another command.
+    /// As written, or its words if it was inside another command.
     pub(crate) text: String,
-    /// The commands it was taken out of, outermost first.
+    /// The commands it was extracted from, outermost first.
     pub(crate) inside: Vec<String>,
     /// The variables it sets, as written.
     pub(crate) assignments: Vec<String>,
@@ -30,10 +30,10 @@ pub struct Segment {
     pub(crate) names: Vec<(PathMode, String)>,
     pub(crate) unclear: Vec<UnclearReason>,
     pub(crate) hazards: Vec<Hazard>,
-    /// The places of words that a star does not stand for where no sandbox holds what they do.
+    /// The indexes of words that a star does not match without a sandbox that limits their effect.
     pub(crate) unlisted: Vec<usize>,
     pub(crate) class: Class,
-    /// Whether it runs what files of the workspace or its input say, also where it is not known.
+    /// Whether it runs what workspace files or its input say, even if it is not a known command.
     pub(crate) runs_files: bool,
     /// Whether it touches files that are known only when it runs.
     pub(crate) vague: bool,
@@ -45,13 +45,12 @@ impl Segment {
         &self.text
     }
 
-    /// The commands it was taken out of, outermost first: `timeout`, `bash -c`.
+    /// The commands it was extracted from, outermost first: `timeout`, `bash -c`.
     pub fn inside(&self) -> &[String] {
         &self.inside
     }
 
-    /// The program and its arguments, as far as they are known; `None` for a word that is known
-    /// only when it runs.
+    /// The program and its arguments; `None` for a word that is known only when it runs.
     pub fn argv(&self) -> impl Iterator<Item = Option<&str>> {
         self.words.iter().map(Word::text)
     }
@@ -61,21 +60,20 @@ impl Segment {
         &self.assignments
     }
 
-    /// Its redirections and here-documents, as written. What they open is among
+    /// Its redirections and here-documents, as written. What they open is included in
     /// [`Segment::touches`].
     pub fn redirections(&self) -> &[String] {
         &self.beside
     }
 
-    /// The programs and scripts it runs: a bare name, which is looked for where programs are
-    /// installed, or an absolute path. One of the workspace may have several, where the directory
-    /// is not certain.
+    /// The programs and scripts it runs: a bare name, which is looked up where programs are
+    /// installed, or an absolute path. A workspace program may have several, if the directory is
+    /// uncertain.
     pub fn runs(&self) -> &[String] {
         &self.runs
     }
 
-    /// Every path of the workspace that its words and redirections may name, in whatever position,
-    /// absolute.
+    /// Every absolute workspace path that its words and redirections may name, in any position.
     pub fn may_name(&self) -> &[String] {
         &self.may_name
     }
@@ -87,8 +85,8 @@ impl Segment {
         self.vague || !self.words.iter().all(known)
     }
 
-    /// The command as it was read, each word quoted where a reader needs it, with what it sets and
-    /// where it is redirected. A word that is known only when it runs stands as written.
+    /// The command as parsed, each word quoted if necessary, with the variables it sets and its
+    /// redirections. A word that is known only when it runs is shown as written.
     pub fn line(&self) -> String {
         if self.words.is_empty() && self.assignments.is_empty() {
             return self.text.clone();
@@ -102,7 +100,7 @@ impl Segment {
         all.join(" ")
     }
 
-    /// Why it is not fully understood or not what it seems, in one sentence; `None` where it is.
+    /// Why it is not fully understood or not what it seems, in one sentence; `None` if it is.
     pub fn opaque(&self) -> Option<String> {
         if let Some(unclear) = self.unclear.first() {
             return Some(unclear.to_string());
@@ -111,12 +109,12 @@ impl Segment {
         Some(UnclearReason::Hidden(hazard.word.clone()).to_string())
     }
 
-    /// Why it is not fully understood; empty where it is.
+    /// Why it is not fully understood; empty if it is.
     pub fn unclear(&self) -> &[UnclearReason] {
         &self.unclear
     }
 
-    /// Words that make it do something else besides, which nobody can see.
+    /// Words that make it do something else as well, which is not obvious.
     pub fn hazards(&self) -> impl Iterator<Item = &str> {
         let hidden = self.hazards.iter().filter(|hazard| !hazard.accounted);
         hidden.map(|hazard| hazard.word.as_str())
@@ -127,18 +125,18 @@ impl Segment {
         self.class
     }
 
-    /// The paths it names, as written, with what it does to them.
+    /// The paths it names, as written, and how it uses them.
     pub fn names(&self) -> impl Iterator<Item = (PathMode, &str)> {
         self.names.iter().map(|(mode, name)| (*mode, name.as_str()))
     }
 
-    /// What its words and redirections say it touches, as rules see it: a path outside the
-    /// workspace is what it would be called inside.
+    /// What its words and redirections touch, as rules see it: a path outside the workspace has the
+    /// name it would have inside.
     pub fn touches(&self) -> impl Iterator<Item = &haft_contract::Access> {
         self.touches.iter().map(|touch| &touch.access)
     }
 
-    /// The program as written, where it is known.
+    /// The program as written, if it is known.
     pub(crate) fn program(&self) -> Option<&str> {
         self.words.first().and_then(Word::text)
     }

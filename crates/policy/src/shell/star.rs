@@ -1,8 +1,8 @@
-//! Which words of a command a star in a rule may stand for.
+//! Which words of a command a star in a rule may match.
 //!
-//! A list of dangerous options always misses one, so it is the other way round: where the sandbox
-//! does not hold what a command could do, a star stands only for options, subcommands and formats
-//! that `commands.toml` lists for the program. Any other must be written out in the rule.
+//! A list of dangerous options always misses one, so this is an allow list: without a sandbox that
+//! limits what a command could do, a star matches only options, subcommands and formats that
+//! `commands.toml` lists for the program. Any other must be written out in the rule.
 
 use super::{
     changes::takes_responses,
@@ -13,12 +13,13 @@ use super::{
     wrapper::is_input,
 };
 
-/// The places of the words that a star does not stand for. Of a program that is not in the table
-/// these are its options: whoever allows `deploy *` knows what it takes, but not what we do not.
+/// The indexes of the words that a star does not match. For a program that is not in the table
+/// these are its options: the author of `deploy *` knows its arguments, but we do not know its
+/// options.
 pub(super) fn unlisted(program: &str, words: &[Word]) -> Vec<usize> {
     let mut found = unlisted_words(program, words);
     if takes_responses(program) {
-        // What `@file` stands for is in the file.
+        // What `@file` adds is in the file.
         let response = |word: &Word| word.shown().starts_with('@');
         let places = 1..words.len();
         found.extend(places.filter(|place| words.get(*place).is_some_and(response)));
@@ -42,7 +43,7 @@ fn unlisted_words(program: &str, words: &[Word]) -> Vec<usize> {
         }
         let sorted = entry.starred_options(Order::First).sort(words, start);
         if let Some(first) = sorted.odd.first() {
-            // Where the subcommand stands is not certain.
+            // It is uncertain which word is the subcommand.
             return (*first..words.len()).collect();
         }
         let Some(place) = sorted.operands.first() else {
@@ -64,15 +65,15 @@ fn unlisted_words(program: &str, words: &[Word]) -> Vec<usize> {
     }
 }
 
-/// Programs whose input is a program, unless a word of theirs names a file or holds one.
+/// Programs that run their input as a program, unless a word names or contains one.
 const INTERPRETERS: &str =
     "python python2 python3 pypy pypy3 perl ruby node nodejs bun deno php lua luajit";
 
-/// Programs whose input is commands, unless they are told not to read it.
+/// Programs that read commands from their input, unless told not to.
 const CLIENTS: &str = "sqlite3 sqlite psql mysql mariadb";
 
-/// Whether a command runs what files of the workspace or its input say, as far as the entries are
-/// reached that a star may stand for. Where the subcommand is not certain, it is any of them.
+/// Whether a command runs what workspace files or its input say, according to the entries a star
+/// may match. If the subcommand is uncertain, it could be any of them.
 pub(super) fn runs_files(program: &str, words: &[Word]) -> bool {
     if reads_a_program(program, words) {
         return true;
@@ -104,10 +105,10 @@ pub(super) fn runs_files(program: &str, words: &[Word]) -> bool {
     }
 }
 
-/// Whether a program runs what comes in on its input.
+/// Whether a program runs its input.
 fn reads_a_program(program: &str, words: &[Word]) -> bool {
     let given = || words.iter().skip(1);
-    // To Python `-v` is verbose.
+    // In Python `-v` means verbose.
     let says_its_version = given().any(|word| match word.shown() {
         "-V" | "--version" | "--help" => true,
         "-v" => !program.starts_with("py"),
@@ -120,14 +121,14 @@ fn reads_a_program(program: &str, words: &[Word]) -> bool {
         return !says_its_version && first.is_none_or(is_input);
     }
     if has(CLIENTS, program) {
-        // A statement after the file is all that SQLite runs.
+        // With a statement after the file, SQLite runs only that.
         let stated = program.starts_with("sqlite") && operands().count() > 1;
         return !says_its_version && !stated;
     }
     false
 }
 
-/// Every word that may be an option of a program nobody knows.
+/// Every word that may be an option of an unknown program.
 fn options_among(words: &[Word], start: usize) -> Vec<usize> {
     let mut ended = false;
     let mut found = Vec::new();
@@ -153,7 +154,7 @@ impl Entry {
     }
 
     fn unlisted(&self, words: &[Word], start: usize) -> Vec<usize> {
-        // In `tar xfC a d` every letter stands for itself, and their values follow in turn.
+        // In `tar xfC a d` every letter is an option, and their values follow in turn.
         let cluster = words.get(start).filter(|_| self.old_style);
         let cluster = cluster.and_then(Word::text);
         if let Some(letters) = cluster.filter(|text| !text.starts_with('-')) {
@@ -225,7 +226,7 @@ impl Entry {
         last.is_some_and(|last| self.starred.short_values.contains(last)) && letters.all(flag)
     }
 
-    /// Whether an option before the subcommand is certainly all there is of it.
+    /// Whether an option before the subcommand certainly takes no further word.
     fn stands_alone(&self, option: &str) -> bool {
         if let Some(name) = option.strip_prefix("--") {
             return name.contains('=') || has(&self.starred.long, name);
@@ -233,25 +234,25 @@ impl Entry {
         let name = option.trim_start_matches('-');
         let flag = |letter: char| self.starred.short.contains(letter);
         let takes = |letter: char| self.starred.short_values.contains(letter);
-        // `-Cdir`: the value is inside.
+        // `-Cdir`: the value is attached.
         let inside = name.len() > 1 && name.starts_with(takes);
         let maybe = |letter: char| self.starred.short_maybe.contains(letter);
         has(&self.starred.dash, name) || inside || name.starts_with(maybe) || name.chars().all(flag)
     }
 }
 
-/// How an option before the subcommand of a program is read.
+/// How an option before a program's subcommand is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeadingOption {
     /// The next word is its value.
     TakesNext,
-    /// It stands alone.
+    /// It takes no value from the next word.
     Alone,
     /// It is not listed, so the next word may be its value.
     Unlisted,
 }
 
-/// How an option before the subcommand of a program is read.
+/// How an option before a program's subcommand is read.
 pub(crate) fn leading(program: &str, option: &str) -> LeadingOption {
     match entry_of(program) {
         Some(entry) if entry.takes_next(option) => LeadingOption::TakesNext,
@@ -260,7 +261,7 @@ pub(crate) fn leading(program: &str, option: &str) -> LeadingOption {
     }
 }
 
-/// Whether a program is known to do what the word after it says.
+/// Whether the word after a program determines what it does.
 pub(crate) fn has_subcommands(program: &str) -> bool {
     entry_of(program).is_some_and(|entry| !entry.subcommands.is_empty())
 }
@@ -270,7 +271,7 @@ pub(crate) fn reads_clusters(program: &str) -> bool {
     entry_of(program).is_some_and(|entry| entry.old_style)
 }
 
-/// The operands with one name for each subcommand that has several; `None` where they have it already.
+/// The operands with subcommand aliases resolved; `None` if there are none.
 pub(crate) fn one_name_each<'s>(program: &str, operands: &[&'s str]) -> Option<Vec<&'s str>>
 where
     'static: 's,
@@ -288,7 +289,7 @@ where
     })
 }
 
-/// The place of the last word that may be the subcommand: everything up to it may be an option of
+/// The index of the last word that may be the subcommand: everything up to it may be an option of
 /// the program itself.
 pub(super) fn subcommand_place(program: &str, words: &[Word]) -> usize {
     let mut place = 1;
@@ -305,7 +306,7 @@ pub(super) fn subcommand_place(program: &str, words: &[Word]) -> usize {
     words.len()
 }
 
-/// The spellings of an option, all of one meaning, for a program and the operands after it.
+/// All equivalent spellings of an option, for a program and the operands after it.
 pub(crate) fn spellings(program: &str, operands: &[&str], option: &str) -> Vec<&'static str> {
     let mut entry = entry_of(program);
     let mut operands = operands.iter();

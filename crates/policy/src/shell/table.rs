@@ -1,5 +1,5 @@
-//! The commands that are known to be ordinary: which words of them are paths, and whether they look
-//! or build. A command that does not fit its entry (`entry.rs`) in every word is not known.
+//! The commands known to be ordinary: which of their words are paths, and whether they read or
+//! build. A command that does not fit its entry (`entry.rs`) in every word is not known.
 
 use haft_contract::PathMode;
 
@@ -10,15 +10,15 @@ use super::{
     word::{Value, Word},
 };
 
-/// A known command.
+/// A command that fits its entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KnownCommand {
     pub(super) class: Class,
-    /// The places of the words that are paths, and what it does to them.
+    /// The indexes of the words that are paths, and how they are used.
     pub(super) paths: Vec<(usize, PathMode)>,
-    /// The places of words that would be hazards if the entry did not say what they do.
+    /// The indexes of words that would be hazards if the entry did not account for them.
     pub(super) accounted: Vec<usize>,
-    /// Whether all its paths are among them. Where not, other words may be paths too.
+    /// Whether these are all its paths. If not, other words may be paths too.
     pub(super) exact: bool,
 }
 
@@ -67,11 +67,11 @@ pub(super) fn known(program: &str, words: &[Word]) -> Option<KnownCommand> {
 #[derive(Default)]
 struct FittingWords {
     operands: Vec<usize>,
-    /// Options with a value in them that may be a path.
+    /// Options with an attached value that may be a path.
     inside: Vec<usize>,
     /// Whether an option holds the pattern, so that no operand does.
     patterned: bool,
-    /// Options by which it changes its files.
+    /// Options that make it change its files.
     changing: Vec<usize>,
 }
 
@@ -92,7 +92,7 @@ impl Writes {
         };
         let read = moved.iter().map(|place| (*place, PathMode::Read));
         let paths = paths.iter().enumerate();
-        // The target stays the last.
+        // The target stays last.
         Some(
             read.chain(paths.map(|(at, place)| (*place, mode(at))))
                 .collect(),
@@ -130,7 +130,7 @@ impl Entry {
             Writes::All
         };
         let mut paths = writes.of(&paths)?;
-        // What is written must be known by name; a glob could be a protected one.
+        // What is written must be known by name; a glob could match a protected one.
         let literal = |(place, mode): &(usize, PathMode)| {
             let word = words.get(*place);
             *mode == PathMode::Read || word.is_some_and(|word| word.text().is_some())
@@ -213,7 +213,7 @@ impl Entry {
         })
     }
 
-    /// Every word fits, unless it is known only when it runs.
+    /// Accepts every word unless it is known only when it runs.
     fn any_words(&self, words: &[Word], start: usize) -> Option<FittingWords> {
         let mut fitting = FittingWords::default();
         for (place, word) in words.iter().enumerate().skip(start) {
@@ -230,13 +230,13 @@ impl Entry {
                     let name = long.split_once('=').map_or(long, |(name, _)| name);
                     has(&self.pattern_options, name)
                 }
-                // One letter of a cluster is enough: `-rne`, `-fFILE`. Where it was another's value,
-                // a pattern is taken for a path, which only makes the answer stricter.
+                // One letter of a cluster is enough: `-rne`, `-fFILE`. If it was another option's
+                // value, a pattern counts as a path, which only makes the answer stricter.
                 None => option
                     .chars()
                     .any(|letter| has(&self.pattern_options, letter.encode_utf8(&mut [0; 4]))),
             };
-            // A value that is written into the option may be a path.
+            // An attached value may be a path.
             let path = |letter: char| has(&self.path_options, letter.encode_utf8(&mut [0; 4]));
             let cluster = !option.starts_with('-') && option.chars().any(path);
             if option.contains(['=', '/', '.']) || cluster {
@@ -280,7 +280,7 @@ impl Entry {
                     .all(|text| text.is_some_and(|text| text.starts_with('+')));
             }
         };
-        // With `-e` the programs are option values; hazards have looked at those.
+        // With `-e` the programs are option values, which the hazards already cover.
         if patterned {
             return true;
         }
@@ -289,17 +289,17 @@ impl Entry {
     }
 }
 
-/// Options of the shell that change how a script fails and what it shows. Any other may change how
-/// the rest of the script is read: `set -o history`, `set -o keyword`.
+/// Shell options that change how a script fails and what it shows. Any other may change how the
+/// rest of the script is read: `set -o history`, `set -o keyword`.
 const OPTIONS_OF_SET: [&str; 4] = ["errexit", "nounset", "pipefail", "xtrace"];
 
-/// Whether a word of `set` is an option that changes nothing else, or the name of one.
+/// Whether a word of `set` is such an option, or the name of one.
 fn is_option_of_set(word: &Word) -> bool {
     let Some(text) = word.text() else {
         return false;
     };
     match text.strip_prefix(['-', '+']) {
-        // `o` last, because the next word is its value.
+        // `o` must be last, because the next word is its value.
         Some(letters) => {
             let letters = letters.strip_suffix('o').unwrap_or(letters);
             text.len() > 1 && letters.chars().all(|letter| "eux".contains(letter))
@@ -308,7 +308,7 @@ fn is_option_of_set(word: &Word) -> bool {
     }
 }
 
-/// Whether a format of `printf` only prints: `%n` assigns to the variable that a word names.
+/// Whether a `printf` format only prints: `%n` assigns to the variable that a word names.
 pub(super) fn harmless_format(format: &str) -> bool {
     let mut rest = format;
     while let Some((_, after)) = rest.split_once('%') {
@@ -318,7 +318,7 @@ pub(super) fn harmless_format(format: &str) -> bool {
         }
         let conversion =
             after.trim_start_matches(|c: char| c.is_ascii_digit() || "-+ #'0.*hlLjzt$".contains(c));
-        // A letter at the end that is also a length, as in `%l`, converts nothing.
+        // A final letter that is also a length, as in `%l`, converts nothing.
         if conversion.starts_with('n') {
             return false;
         }
@@ -327,8 +327,8 @@ pub(super) fn harmless_format(format: &str) -> bool {
     true
 }
 
-/// Whether a mode sets no set-user-id or set-group-id bit, by letters or by a number, alone or after
-/// a sign (`+4000`).
+/// Whether a mode sets no set-user-id or set-group-id bit, by letters or by a number, alone or
+/// after a sign (`+4000`).
 pub(super) fn harmless_mode(mode: &str) -> bool {
     let harmless_bits = |digits: &str| {
         let bits = u32::from_str_radix(digits, 8).unwrap_or(u32::MAX);
@@ -340,15 +340,15 @@ pub(super) fn harmless_mode(mode: &str) -> bool {
     numbers.all(harmless_bits) && !mode.contains('s') && !mode.starts_with('-')
 }
 
-/// Whether a word of git is the name of a remote or an address, and no directory of this machine:
-/// pushing to one runs the hooks in it.
+/// Whether a git operand is the name of a remote or an address, and not a local directory: pushing
+/// to one runs the hooks in it.
 fn is_remote(text: &str) -> bool {
     let address = text.contains(':') && !text.starts_with("file:");
     let directory = text.starts_with(['.', '/', '~']) || text.contains('/');
     address || (!directory && !text.starts_with("file:"))
 }
 
-/// Whether a word of tar may name a file on another machine, which a program is run to reach.
+/// Whether a tar operand may name a file on another machine, which tar runs a program to reach.
 fn names_a_machine(word: &Word) -> bool {
     let text = word.shown();
     let value = match text.strip_prefix("--") {
@@ -359,7 +359,7 @@ fn names_a_machine(word: &Word) -> bool {
     before.is_some_and(|before| !before.contains('/'))
 }
 
-/// Whether a statement of SQLite is one, and calls nothing that reaches outside its database.
+/// Whether this is a SQLite statement that calls nothing outside its database.
 fn harmless_statement(statement: &str) -> bool {
     const NEVER: [&str; 11] = [
         "pragma",

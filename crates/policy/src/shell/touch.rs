@@ -1,5 +1,5 @@
-//! What a command touches, as far as its words say: files it reads and writes, hosts it connects
-//! to. Paths are compared by name; where they really lead is the back end's business.
+//! What a command touches according to its words: files it reads and writes, hosts it connects to.
+//! Paths are compared by name; the back end resolves where they really lead.
 
 use std::borrow::Cow;
 
@@ -14,11 +14,11 @@ use super::{
     word::{Value, Word},
 };
 
-/// Files that are no files, to which anything may be written.
+/// Special files to which anything may be written.
 const SINKS: [&str; 4] = ["/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"];
-/// How many directories are followed through a script.
+/// How many directories are tracked through a script.
 const MAX_DIRECTORIES: usize = 8;
-/// How many words of one command are looked at as paths.
+/// How many words of one command are considered as paths.
 const MAX_TOUCHES: usize = 64;
 
 /// Something a command touches.
@@ -26,23 +26,23 @@ const MAX_TOUCHES: usize = 64;
 pub(crate) struct CommandTouch {
     pub(crate) access: Access,
     pub(crate) how: TouchOrigin,
-    /// Whether everything beneath it is touched too, as far as a rule names something there.
+    /// Whether everything beneath it is touched too, if a rule names something there.
     pub(crate) tree: bool,
 }
 
-/// How a command comes to touch something.
+/// Why a command touches something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TouchOrigin {
     /// A word of the command names it, so whatever allows those words allows this.
     Named,
-    /// Something beside the words does: a redirection, a hidden effect.
+    /// Something other than the words does: a redirection, a hidden effect.
     Beside,
     /// A word may be a path.
     Maybe,
 }
 
-/// The directories a script may be in at some point. `cd` adds one, and nothing takes one away,
-/// because it may not have been reached.
+/// The directories a script may be in at some point. `cd` adds one, and none is ever removed,
+/// because the `cd` may not have run.
 #[derive(Debug, Clone)]
 pub(super) struct Directories<'r> {
     pub(super) root: &'r str,
@@ -53,15 +53,15 @@ pub(super) struct Directories<'r> {
 
 /// Where a written path leads.
 pub(super) enum PathTarget {
-    /// Nowhere that matters.
+    /// Nothing relevant.
     Nowhere,
-    /// To one of these.
+    /// One of these workspace paths.
     Inside(Vec<WorkPath>),
-    /// Out of the workspace; by name it looks like this.
+    /// Outside the workspace; this is its path by name.
     Outside(Option<WorkPath>),
     /// To a host.
     Host(String, u16),
-    /// Perhaps to one of these, perhaps elsewhere.
+    /// Perhaps one of these, perhaps elsewhere.
     Lost(Vec<WorkPath>),
 }
 
@@ -74,7 +74,7 @@ impl<'r> Directories<'r> {
         }
     }
 
-    /// Follows a `cd`.
+    /// Applies a `cd`.
     pub(super) fn change(&mut self, to: Option<&Word>) {
         let target = to.and_then(Word::text).filter(|text| *text != "-");
         match target.map(|target| self.place(target)) {
@@ -99,7 +99,7 @@ impl<'r> Directories<'r> {
         }
     }
 
-    /// A written path as absolute ones; as written where it leads out of the workspace.
+    /// A written path as absolute paths; unchanged if it leads out of the workspace.
     fn absolute(&self, text: &str) -> Vec<String> {
         match self.place(text) {
             PathTarget::Inside(paths) | PathTarget::Lost(paths) => paths
@@ -138,7 +138,7 @@ impl<'r> Directories<'r> {
         }
         let mut places = Vec::with_capacity(self.places.len());
         for directory in &self.places {
-            // Up and out, and perhaps in again by the name of the workspace.
+            // Up and out, and perhaps back in through the workspace's name.
             let around = || {
                 let absolute = folded(&format!("{}/{directory}/{text}", self.root));
                 WorkPath::parse(&absolute, self.root).ok()
@@ -159,13 +159,13 @@ impl<'r> Directories<'r> {
     }
 }
 
-/// What came of looking at words as paths.
+/// The result of considering words as paths.
 #[derive(Debug, Default)]
 pub(super) struct TouchedPaths {
     pub(super) touches: Vec<CommandTouch>,
-    /// Paths that are outside the workspace, or may be.
+    /// Paths that are or may be outside the workspace.
     pub(super) outside: Vec<String>,
-    /// What was looked at as a path, as written.
+    /// What was considered as a path, as written.
     pub(super) named: Vec<(PathMode, String)>,
     /// Whether files are touched that are known only when it runs.
     pub(super) vague: bool,
@@ -185,7 +185,7 @@ impl TouchedPaths {
             Value::Glob(glob) => {
                 self.vague = true;
                 self.name(mode, glob);
-                // A glob leads nowhere its directory does not.
+                // A glob cannot leave its directory.
                 let fixed = glob.split(['*', '?', '[']).next().unwrap_or_default();
                 let directory = fixed
                     .rsplit_once('/')
@@ -271,23 +271,23 @@ impl TouchedPaths {
         }
     }
 
-    /// What was added since is touched with everything beneath it.
+    /// Marks what was added since as touched recursively.
     pub(super) fn mark_trees(&mut self, since: usize) {
         for touch in self.touches.iter_mut().skip(since) {
             touch.tree = matches!(&touch.access, Access::Path(_));
         }
     }
 
-    /// The same of what may be touched. The root is not: whatever looks at the whole workspace would
-    /// meet every rule about something in it.
+    /// The same for what may be touched. Excludes the root: a command over the whole workspace
+    /// would match every rule about something in it.
     pub(super) fn mark_possible_trees(&mut self, since: usize) {
         for touch in self.touches.iter_mut().skip(since) {
             touch.tree = matches!(&touch.access, Access::Path(path) if !path.path.is_root());
         }
     }
 
-    /// A copy into a directory gets the name of what is copied, and whether the target is one cannot
-    /// be told from the words. Where that would be a protected name, it asks.
+    /// A copy into a directory gets the name of what is copied, and the words do not say whether
+    /// the target is one. If that would be a protected name, it asks.
     pub(super) fn copied_into(
         &mut self,
         at: &Directories<'_>,
@@ -329,7 +329,7 @@ impl TouchedPaths {
         }
     }
 
-    /// Adds what is written without a word that names it.
+    /// Adds a write that no word names.
     fn written(&mut self, at: &Directories<'_>, text: &str, how: TouchOrigin, tree: bool) {
         let (PathTarget::Inside(paths) | PathTarget::Lost(paths)) = at.place(text) else {
             return;
@@ -370,7 +370,7 @@ impl TouchedPaths {
     }
 }
 
-/// A path whose first part is another name for where the process is: `~+`, `/proc/self/cwd`,
+/// Resolves a path whose first part is an alias for the process's location: `~+`, `/proc/self/cwd`,
 /// `/proc/self/root`.
 fn without_aliases(text: &str) -> Cow<'_, str> {
     let relative = |rest: &str| match rest.trim_start_matches('/') {
@@ -405,7 +405,7 @@ fn without_aliases(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// An absolute path without `.` and `..`, by its text alone.
+/// An absolute path without `.` and `..`, resolved textually.
 fn folded(text: &str) -> String {
     let mut components: Vec<&str> = Vec::new();
     for component in text.split('/') {

@@ -1,5 +1,5 @@
-//! The parser itself: one for each thread, stopped after a number of steps. Never by a clock: the
-//! same script must get the same answer on a busy machine.
+//! The parser itself: one per thread, stopped after a number of steps. Never by a clock: the same
+//! script must get the same answer on a busy machine.
 
 use std::{cell::RefCell, ops::ControlFlow};
 
@@ -8,12 +8,12 @@ use tree_sitter::{ParseOptions, Parser, Tree};
 use super::limits::{BYTES_PER_PARSER_REPORT, MIN_PARSER_REPORTS};
 
 thread_local! {
-    /// Making a parser costs more than reading a short script.
+    /// Creating a parser costs more than parsing a short script.
     static PARSER: RefCell<Option<Parser>> = const { RefCell::new(None) };
 }
 
-/// How many brackets are open at once at most, quoted or not: what a parser spends most time on
-/// is known before it starts.
+/// The most brackets open at once, quoted or not. They dominate parsing time, so this is checked
+/// before it starts.
 pub(super) fn opened(script: &str) -> usize {
     let (mut open, mut most) = (0_usize, 0);
     for byte in script.bytes() {
@@ -29,7 +29,7 @@ pub(super) fn opened(script: &str) -> usize {
     most
 }
 
-/// The syntax tree of a script; `None` where it took too many steps.
+/// The syntax tree of a script; `None` if it took too many steps.
 pub(super) fn tree(script: &str) -> Option<Tree> {
     PARSER.with_borrow_mut(|slot| {
         let parser = if let Some(parser) = slot {
@@ -59,7 +59,7 @@ pub(super) fn tree(script: &str) -> Option<Tree> {
             Some(options),
         );
         if tree.is_none() {
-            // A parse that was stopped would be resumed with the next script.
+            // A stopped parse would be resumed with the next script.
             parser.reset();
         }
         tree

@@ -1,31 +1,31 @@
-//! Why a command is not fully understood. Every such command asks, and says this.
+//! Why a command is not fully understood. Every such command asks, giving this reason.
 
 use std::fmt;
 
 /// What is not known about a command before it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum UnclearReason {
-    /// Which program it is.
+    /// Which program runs is unknown.
     Program,
     /// The spelling of the program hides its name.
     Spelling,
-    /// What some of its words stand for.
+    /// Some of its words are known only when it runs.
     Expansion,
-    /// The parser met something it does not know.
+    /// The parser found something it does not know.
     Syntax,
     /// The two parsers read it differently.
     Disagreement,
-    /// Characters that cannot be seen or that look like others.
+    /// It has characters that are invisible or look like others.
     Characters,
     /// Arithmetic can run commands.
     Arithmetic,
-    /// A test that evaluates its operands.
+    /// It has a test that evaluates its operands.
     Test,
-    /// A loop or choice over words.
+    /// It is a loop or choice over words.
     Construct,
     /// A function or alias gives a name another meaning.
     Function,
-    /// It sets variables that other commands obey.
+    /// It sets variables that affect other commands.
     Variables,
     /// It sets this variable.
     Variable(String),
@@ -35,11 +35,11 @@ pub enum UnclearReason {
     Wrapper(String),
     /// The named thing runs or writes something that is not a word of the command.
     Hidden(String),
-    /// A file outside the workspace, or one that is not known.
+    /// It uses a file outside the workspace, or an unknown one.
     Place(String),
-    /// It may be what a rule speaks of.
+    /// A rule might apply to it.
     MayMatch,
-    /// A star does not stand for this word outside a sandbox without network.
+    /// A star does not match this word outside a sandbox without network.
     Unlisted(String),
 }
 

@@ -1,12 +1,12 @@
-//! The lines in front of a mistake. Bash runs a line before it reads the next, so what stands before
-//! one that is no script is run, whatever a parser of the whole text makes of it.
+//! The lines before a syntax error. Bash runs a line before it reads the next, so lines before the
+//! error are run, whatever a parser makes of the whole text.
 
 use super::{
     limits::{MAX_BYTES_ALONE, MAX_LINES_ALONE},
     parse::{ParsedCommand, parse},
 };
 
-/// The commands of the lines that are whole by themselves, up to the first that never ends.
+/// The commands of the lines that are complete by themselves, up to the first that never ends.
 pub(super) fn commands(script: &str) -> Vec<ParsedCommand> {
     let mut commands = Vec::new();
     let mut begun = 0;
@@ -23,7 +23,7 @@ pub(super) fn commands(script: &str) -> Vec<ParsedCommand> {
                 commands.extend(parsed.commands);
                 begun = end;
             }
-            // A statement may go on in the next line.
+            // The statement may continue on the next line.
             Ok(_) => {}
             Err(_) => break,
         }

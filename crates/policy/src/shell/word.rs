@@ -1,31 +1,30 @@
-//! One word of a command: what it stands for, as far as that is known before it runs.
+//! One word of a command: what it expands to, as far as that is known before it runs.
 
-/// A word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Word {
     /// As written.
     pub(crate) raw: String,
     pub(crate) value: Value,
-    /// Whether quotes or backslashes stand in it.
+    /// Whether it contains quotes or backslashes.
     pub(crate) quoted: bool,
 }
 
-/// What a word stands for.
+/// What a word expands to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
     /// Exactly this text.
     Literal(String),
     /// The paths that match this glob, or the glob itself.
     Glob(String),
-    /// Whatever a wrapper such as `xargs` puts here: any number of words, but nothing the shell
-    /// would look at again.
+    /// Whatever a wrapper such as `xargs` inserts here: any number of words, but nothing the shell
+    /// would expand again.
     Given,
     /// Something that is known only when it runs.
     Unknown,
 }
 
 impl Word {
-    /// A word that stands for itself.
+    /// A literal word.
     pub(crate) fn literal(text: impl Into<String>) -> Self {
         let text = text.into();
         Self {
@@ -44,7 +43,7 @@ impl Word {
         }
     }
 
-    /// Whatever a wrapper puts here.
+    /// Whatever a wrapper inserts here.
     pub(super) fn given() -> Self {
         Self {
             raw: "{}".to_owned(),
@@ -53,7 +52,7 @@ impl Word {
         }
     }
 
-    /// The text it stands for, where it is known.
+    /// Its literal text, if known.
     pub(crate) fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Literal(text) => Some(text),
@@ -61,7 +60,7 @@ impl Word {
         }
     }
 
-    /// The text it stands for, or as written where it is not known.
+    /// Its literal text if known, otherwise as written.
     pub(crate) fn shown(&self) -> &str {
         self.text().unwrap_or(&self.raw)
     }
@@ -75,7 +74,7 @@ impl Word {
         }
     }
 
-    /// Reads an unquoted word.
+    /// Parses an unquoted word.
     pub(super) fn bare(raw: &str) -> Self {
         let mut text = String::with_capacity(raw.len());
         let (mut quoted, mut glob, mut braces) = (false, false, false);
@@ -85,7 +84,7 @@ impl Word {
                 '\\' => {
                     quoted = true;
                     match characters.next() {
-                        // A line that goes on.
+                        // A line continuation.
                         Some('\n') => {}
                         Some(escaped) => text.push(escaped),
                         None => text.push('\\'),
@@ -103,9 +102,9 @@ impl Word {
                 other => text.push(other),
             }
         }
-        // `{a,b}` and `{1..3}` become several words; `{}` and `HEAD@{1}` stay as they are.
+        // `{a,b}` and `{1..3}` become several words; `{}` and `HEAD@{1}` stay unchanged.
         let expands = braces && (text.contains(',') || text.contains(".."));
-        // A lone `[` is the program of that name, and a bracket that never closes is itself.
+        // A lone `[` is the program of that name, and a bracket that never closes is literal.
         let glob = glob && (text.contains(['*', '?']) || text.contains(']'));
         let value = match (expands, glob) {
             (true, _) => Value::Unknown,
@@ -120,7 +119,7 @@ impl Word {
         }
     }
 
-    /// Reads what stands between double quotes.
+    /// Parses the contents of double quotes.
     pub(super) fn double_quoted(raw: &str) -> Self {
         let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
         let mut text = String::with_capacity(inner.len());
@@ -139,7 +138,7 @@ impl Word {
                 },
                 '`' => return Self::unknown(raw),
                 '$' => match characters.peek() {
-                    // A dollar before these, or at the end, starts no expansion.
+                    // A dollar before these, or at the end, does not start an expansion.
                     None | Some(' ' | ')' | '|' | '/' | '.' | ',' | ':' | '%') => text.push('$'),
                     Some(_) => return Self::unknown(raw),
                 },
@@ -153,7 +152,7 @@ impl Word {
         }
     }
 
-    /// Reads what stands between single quotes.
+    /// Parses the contents of single quotes.
     pub(super) fn single_quoted(raw: &str) -> Self {
         let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
         Self {
@@ -163,7 +162,7 @@ impl Word {
         }
     }
 
-    /// Puts pieces that touch each other together.
+    /// Joins adjacent pieces into one word.
     pub(super) fn joined(raw: &str, pieces: Vec<Self>) -> Self {
         let mut text = String::new();
         let mut quoted = false;

@@ -1,6 +1,6 @@
 //! Commands that run other commands, and where in their words the other command begins. Each lists
-//! the options it has; an unlisted or abbreviated one hides where its command begins, so the command
-//! is then not known.
+//! its options; an unlisted or abbreviated one hides where its command begins, so the command is
+//! then unknown.
 
 use super::{
     options::{Options, has},
@@ -10,7 +10,7 @@ use super::{
 /// A command inside another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum InnerCommand {
-    /// The command is no wrapper, or wraps nothing this time.
+    /// The command is not a wrapper, or wraps nothing this time.
     Nothing,
     /// The words of the inner command, and the variables set for it.
     Words {
@@ -21,7 +21,7 @@ pub(super) enum InnerCommand {
     Several(Vec<Vec<Word>>),
     /// A script for a shell.
     Script(String),
-    /// Something is run, and what it is could not be made out.
+    /// Something is run, but what cannot be determined.
     Hidden,
 }
 
@@ -164,7 +164,7 @@ const WRAPPERS: &[Wrapper] = &[
     },
 ];
 
-/// The values of `-e`, `-i`, `-l` and of their long names are never the next word.
+/// The next word is never the value of `-e`, `-i`, `-l` or of their long names.
 const XARGS: Options<'static> = Options {
     short_maybe: "eil",
     ..long(
@@ -174,7 +174,7 @@ const XARGS: Options<'static> = Options {
     )
 };
 
-/// Whether a wrapper only passes its command on.
+/// Whether a wrapper only runs its command.
 pub(super) fn is_transparent(program: &str) -> bool {
     has(TRANSPARENT, program)
 }
@@ -259,7 +259,7 @@ fn env(words: &[Word]) -> InnerCommand {
 
 fn command(words: &[Word]) -> InnerCommand {
     match words.get(1).map(Word::text) {
-        // `-v` only says where a command is.
+        // `-v` only prints where a command is.
         None | Some(Some("-v" | "-V")) => InnerCommand::Nothing,
         Some(None) => InnerCommand::Hidden,
         Some(Some(_)) => Wrapper {
@@ -280,7 +280,7 @@ fn xargs(words: &[Word]) -> InnerCommand {
         Some(start) => words.get(*start..).unwrap_or_default().to_vec(),
         None => vec![Word::literal("echo")],
     };
-    // With `-I X` the text X may stand anywhere, even for the program.
+    // With `-I X` the text X may appear anywhere, even as the program.
     let replacing = scanned
         .given
         .iter()
@@ -350,7 +350,7 @@ fn find(words: &[Word]) -> InnerCommand {
     }
 }
 
-/// Everything after one of these options, with what was found appended.
+/// Everything after one of these options, plus what was found.
 fn after(words: &[Word], options: &[&str]) -> InnerCommand {
     let start = words
         .iter()
@@ -404,15 +404,15 @@ fn shell(words: &[Word]) -> InnerCommand {
         (true, Some(word)) => word.text().map_or(InnerCommand::Hidden, |text| {
             InnerCommand::Script(text.to_owned())
         }),
-        // What comes in on its input is a script nobody has seen.
+        // Its input is a script that cannot be inspected.
         (true | false, None) => InnerCommand::Hidden,
         (false, Some(word)) if is_input(word) => InnerCommand::Hidden,
-        // A file: the program of this command, in effect.
+        // A file: effectively the program of this command.
         (false, Some(_)) => InnerCommand::Nothing,
     }
 }
 
-/// Whether a file is another name for what a program is given to read.
+/// Whether a file is another name for standard input.
 pub(super) fn is_input(word: &Word) -> bool {
     let text = word.shown();
     text == "-" || text.starts_with("/dev/") || text.starts_with("/proc/")
@@ -449,7 +449,7 @@ fn joined(words: &[Word], start: usize) -> InnerCommand {
     }
 }
 
-/// Programs that run the rest of their words, with options that are not worth knowing.
+/// Programs that run the rest of their words, with options that need not be known.
 fn watch(words: &[Word]) -> InnerCommand {
     match words.iter().skip(1).position(|word| !word.may_be_option()) {
         Some(0) => joined(words, 1),
