@@ -1,8 +1,8 @@
-//! From a host and a port to addresses that may be connected to, or to a denial: the one admission,
-//! whoever connects. The proxy of a sandbox, tools, MCP over HTTP, logins and webhooks all pass here.
+//! From a host and a port to addresses that may be connected to, or to a denial. Everything that
+//! connects goes through here: a sandbox's proxy, tools, MCP over HTTP, logins and webhooks.
 //!
-//! The order: what is said of the name, one lookup, every address, then a connection to one of
-//! exactly those addresses. A metadata address is never reached, whatever anybody says.
+//! The order: check the name, look it up once, check every address, then connect to one of exactly
+//! those addresses. A metadata address is never reached, whatever the rules say.
 
 use std::{
     io,
@@ -22,15 +22,15 @@ use tokio::{
 
 use crate::denial::{Denial, Reason};
 
-/// What may be reached, and by whose word.
+/// What may be reached, and who decides.
 #[derive(Debug, Clone)]
 pub enum AdmissionScope {
-    /// What the rules of a child allow; whatever they are silent about is denied.
+    /// What the rules of a child allow; what no rule covers is denied.
     Rules(Arc<EgressRules>),
-    /// One host and port that the operator configured, wherever it is but on the way to
-    /// credentials.
+    /// One host and port that the operator configured, wherever it is, except where credentials are
+    /// handed out.
     Endpoint {
-        /// The host, exactly.
+        /// The host, matched exactly.
         host: Host,
         /// The port.
         port: u16,
@@ -39,17 +39,17 @@ pub enum AdmissionScope {
     Public(OwnHosts),
 }
 
-/// The hosts that the operator named beside what is public.
+/// The hosts that the operator named in addition to public ones.
 #[derive(Debug, Clone, Default)]
 pub struct OwnHosts {
-    /// The host of the operator's own server. If it is this machine, other ports of this machine may
-    /// be reached too.
+    /// The host of the operator's own server. If it is this machine, other ports of this machine
+    /// may be reached too.
     pub server: Option<Host>,
-    /// Hosts that may be private.
+    /// Hosts that may have private addresses.
     pub private: Vec<HostRule>,
 }
 
-/// Judges hosts, resolves them and connects.
+/// Checks hosts, resolves them and connects.
 #[derive(Clone)]
 pub struct Admission {
     reach: AdmissionScope,
@@ -62,11 +62,11 @@ pub struct Admission {
 pub enum ConnectError {
     /// It is not allowed.
     Denied(Denial),
-    /// It is allowed, and did not work.
+    /// It is allowed, but the connection failed.
     Unreachable(io::Error),
 }
 
-/// A connection, and how closely what is said over it must be inspected.
+/// A connection, and how closely its traffic must be inspected.
 pub(crate) struct AdmittedConnection {
     pub(crate) stream: TcpStream,
     pub(crate) inspect: Inspect,
@@ -75,10 +75,10 @@ pub(crate) struct AdmittedConnection {
 /// How closely a connection is inspected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inspect {
-    /// A public server may serve many hosts: what is asked for inside must be the host of the
+    /// A public server may serve many hosts: requests inside must be for the host of the
     /// connection.
     Host,
-    /// An address that is not public and that a rule names: there is no other host to front for.
+    /// A non-public address that a rule names: there is no other host to front for.
     None,
 }
 
@@ -89,7 +89,7 @@ impl From<Denial> for ConnectError {
 }
 
 impl Admission {
-    /// Looking a name up and connecting to one of its addresses may each take this long.
+    /// Looking a name up and connecting to one of its addresses may each take `connect_within`.
     pub fn new(
         reach: AdmissionScope,
         resolver: Arc<dyn Resolve>,
@@ -102,7 +102,7 @@ impl Admission {
         }
     }
 
-    /// Judges a host and a port by what can be seen without looking anything up.
+    /// Checks a host and a port without looking anything up.
     pub fn judge(&self, host: &Host, port: u16) -> Result<(), Denial> {
         let expected = self.judge_host(host, port)?;
         match host {
@@ -128,12 +128,12 @@ impl Admission {
         Ok(with_port.collect())
     }
 
-    /// Connects to a host if it may be reached at everything it resolves to.
+    /// Connects to a host if every address it resolves to may be reached.
     pub async fn connect(&self, host: &Host, port: u16) -> Result<TcpStream, ConnectError> {
         self.admit(host, port).await.map(|admitted| admitted.stream)
     }
 
-    /// The same, for a way on which others speak.
+    /// Like `connect`, for a connection that carries other programs' traffic.
     pub(crate) async fn admit(
         &self,
         host: &Host,
@@ -238,7 +238,7 @@ impl Admission {
         }
     }
 
-    /// A rule that denies an address holds for every name of it, and for the address inside it.
+    /// A rule that denies an address applies to every name of it, and to addresses that embed it.
     fn unless_denied(&self, host: &Host, port: u16, address: IpAddr) -> Result<(), Denial> {
         let AdmissionScope::Rules(rules) = &self.reach else {
             return Ok(());
@@ -299,7 +299,7 @@ impl OwnHosts {
         self.server.as_ref().is_some_and(is_this_machine)
     }
 
-    /// Whether the operator named exactly this host, on whatever port.
+    /// Whether the operator named exactly this host, on any port.
     fn names(&self, host: &Host) -> bool {
         let exactly = |rule: &HostRule| rule.host() == Some(host);
         self.server.as_ref() == Some(host) || self.private.iter().any(exactly)
@@ -315,16 +315,16 @@ impl OwnHosts {
 /// What a host may resolve to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
-    /// Whatever it is: the address itself was named, or a name of a private network exactly.
+    /// Anything: the address itself was named, or a private name was named exactly.
     Anything,
-    /// Public addresses, and others only if a rule names them. The name alone is not enough: whoever
-    /// runs a public domain decides what it resolves to.
+    /// Public addresses, and others only if a rule names them. The name alone is not enough: the
+    /// owner of a public domain decides what it resolves to.
     Public,
-    /// Public addresses and those of a private network: names are often split between the two.
+    /// Public addresses and those of a private network: names often resolve to either.
     Private,
-    /// The same, and this machine: a short name is often this machine's own.
+    /// Like `Private`, plus this machine: a short name is often this machine's own.
     Nearby,
-    /// This machine alone: a name of this machine that leads elsewhere is none.
+    /// Only this machine: a name of this machine that leads elsewhere is refused.
     ThisMachine,
 }
 
@@ -341,7 +341,7 @@ impl Expected {
     }
 }
 
-/// Whether a host is this machine by its spelling.
+/// Whether a host is this machine, judged by its spelling.
 pub fn is_this_machine(host: &Host) -> bool {
     match host {
         Host::Address(address) => classify(*address) == AddressClass::Loopback,
@@ -349,8 +349,8 @@ pub fn is_this_machine(host: &Host) -> bool {
     }
 }
 
-/// Whether a rule asks for what is never granted, so that a configuration can say so when it is
-/// read.
+/// Whether a rule asks for something that is never granted, so that reading the configuration can
+/// report it.
 pub fn never_granted(rule: &HostRule) -> bool {
     match rule.host() {
         Some(Host::Name(name)) => is_metadata_name(name),
@@ -365,7 +365,7 @@ mod tests {
 
     use super::*;
 
-    /// Every name resolves to this.
+    /// Resolves every name to this.
     struct FixedResolver(&'static str);
 
     impl Resolve for FixedResolver {
@@ -426,7 +426,7 @@ mod tests {
 
     #[tokio::test]
     async fn ss_23_an_endpoint_leads_nowhere_else() {
-        // Whoever runs a public domain must not point it at this machine.
+        // The owner of a public domain must not be able to point it at this machine.
         assert!(!admits(endpoint("mcp.example.com"), "mcp.example.com", "127.0.0.1").await);
         assert!(
             !admits(

@@ -1,10 +1,10 @@
 //! The part of the way out that runs inside a sandbox: a port on its loopback that leads to the
-//! proxy's Unix socket, because few programs can speak to a proxy over such a socket.
+//! proxy's Unix socket, because few programs can talk to a proxy over such a socket.
 //!
 //! One thread and plain `poll`: it runs under the limits of the command it serves. It decides
 //! nothing and holds nothing; a command that kills it loses its own way out. Where a rule names a
-//! port of the machine's loopback, the same port leads there, so that a program which knows nothing
-//! of proxies reaches a development database where it expects it.
+//! port of the machine's loopback, the same port leads there, so that a program that knows nothing
+//! about proxies reaches a development database where it expects it.
 
 use std::{
     convert::Infallible,
@@ -18,13 +18,13 @@ use std::{
 use haft_contract::egress::{EgressRules, Host, HostRule};
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// The most connections at a time; more wait.
+/// The most connections at a time; further ones wait.
 const MAX_CONNECTIONS: usize = 100;
 
 /// The most bytes held for each direction of a connection.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// The most of the machine's ports that are led to.
+/// The most ports of the machine that are forwarded.
 const MAX_FORWARDS: usize = 16;
 
 /// The longest answer of the proxy to a request for a tunnel.
@@ -35,7 +35,7 @@ const MAX_ANSWER_BYTES: usize = 4 * 1024;
 pub struct Forward {
     /// The address on both sides.
     pub address: IpAddr,
-    /// The host as the rule names it.
+    /// The host as written in the rule.
     pub host: Host,
     /// The port on both sides.
     pub port: u16,
@@ -71,22 +71,21 @@ impl Forward {
     }
 }
 
-/// The ports of a bridge, open.
+/// The open ports of a bridge.
 #[derive(Debug)]
 pub struct Bridge {
     doors: Vec<OpenPort>,
 }
 
-/// An open port.
 #[derive(Debug)]
 struct OpenPort {
     listener: TcpListener,
-    /// What the proxy is asked first; nothing for programs that ask it themselves.
+    /// What to send the proxy first; empty for programs that talk to it themselves.
     request: String,
 }
 
 impl Bridge {
-    /// Opens the proxy's port and those of the machine. What is connected from then on waits until
+    /// Opens the proxy's port and those of the machine. Connections made from then on wait until
     /// the bridge is served.
     pub fn open(port: u16, forwards: &[Forward]) -> io::Result<Self> {
         let mut doors = vec![OpenPort::open(
@@ -103,7 +102,7 @@ impl Bridge {
         Ok(Self { doors })
     }
 
-    /// Serves until it fails.
+    /// Serves until an error.
     pub fn serve(&self, socket: &Path) -> io::Result<Infallible> {
         let mut pairs: Vec<BridgedPair> = Vec::new();
         loop {
@@ -118,7 +117,8 @@ impl Bridge {
                 waiting.push(PollFd::new(&door.listener, interest));
             }
             for pair in &pairs {
-                // One that is not waited for is left out: its end would be reported for ever.
+                // A socket that is not waited for is left out: its hang-up would be reported
+                // forever.
                 let interest = pair.up.interest(&pair.down);
                 if !interest.is_empty() {
                     waiting.push(PollFd::new(&pair.program, interest));
@@ -145,7 +145,8 @@ impl Bridge {
                 .zip(knocked)
                 .filter(|(_, knocked)| *knocked)
             {
-                // A program that has gone, or a proxy that cannot take more, is not our end.
+                // A program that has gone, or a proxy that cannot take more, does not end the
+                // bridge.
                 if let Ok(pair) = door.accept(socket) {
                     pairs.push(pair);
                 }
@@ -191,7 +192,7 @@ struct BridgedPair {
     answer: TunnelAnswer,
 }
 
-/// Where the proxy's answer to a request for a tunnel is.
+/// How far the proxy's answer to a request for a tunnel is.
 enum TunnelAnswer {
     Awaited,
     Passed,
@@ -203,13 +204,13 @@ struct BridgeDirection {
     state: Flow,
 }
 
-/// How far one direction is.
+/// How far one direction has got.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     Open,
-    /// Its source has ended; what is held is still to be passed on.
+    /// Its source has ended; buffered bytes still have to be passed on.
     Ended,
-    /// The end was passed on too.
+    /// The end has been passed on too.
     Closed,
 }
 
@@ -231,7 +232,7 @@ impl BridgedPair {
         Ok(self.up.state != Flow::Closed || self.down.state != Flow::Closed)
     }
 
-    /// Takes the proxy's answer away from what the program will read; fails if it refused.
+    /// Strips the proxy's answer from what the program will read; fails if the proxy refused.
     fn pass_answer(&mut self) -> io::Result<bool> {
         let held = &mut self.down.held;
         let Some(end) = held.windows(4).position(|window| window == b"\r\n\r\n") else {
@@ -255,7 +256,7 @@ impl BridgeDirection {
         }
     }
 
-    /// What to wait for at the source of this direction, which is where the other one leads.
+    /// What to poll for at the source of this direction, which is the other one's destination.
     fn interest(&self, other: &Self) -> PollFlags {
         let mut interest = PollFlags::empty();
         if self.state == Flow::Open && self.held.len() < BUFFER_BYTES {
@@ -274,7 +275,7 @@ impl BridgeDirection {
         let mut buffer = [0; BUFFER_BYTES];
         match from.read(&mut buffer) {
             Ok(0) => self.state = Flow::Ended,
-            // What it said before is still passed on.
+            // What it sent before is still passed on.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
                 self.state = Flow::Ended;
             }
@@ -297,7 +298,7 @@ impl BridgeDirection {
         Ok(())
     }
 
-    /// Whether the end is to be passed on now; true once.
+    /// Whether to pass the end on now; true once.
     fn ends(&mut self) -> bool {
         let ends = self.state == Flow::Ended && self.held.is_empty();
         if ends {

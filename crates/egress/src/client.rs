@@ -1,9 +1,9 @@
-//! The one HTTP client: what it connects to went through the admission, and nothing else.
+//! The only HTTP client: everything it connects to went through the admission.
 //!
-//! Each request is judged by its address first; the names it leads to are looked up by the admission
-//! and the connection goes to exactly what was checked. No redirect leaves an origin, no proxy of the
-//! machine is used, every body is read up to a cap that the caller gives, and no error repeats an
-//! address, which may hold secrets.
+//! Each request is first checked by its URL. The admission looks up the host, and the connection
+//! goes to exactly the addresses that were checked. No redirect leaves an origin, no proxy of the
+//! machine is used, every body is read up to the caller's cap, and no error repeats a URL, which
+//! may contain secrets.
 
 use std::{
     collections::BTreeMap,
@@ -27,29 +27,29 @@ use crate::{
     denial::Denial,
 };
 
-/// The most origins whose connections are kept open by one client.
+/// The most origins to which one client keeps connections open.
 const MAX_ORIGINS: usize = 16;
 
 /// How requests are made.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
-    /// What it calls itself.
+    /// The `User-Agent` header.
     pub user_agent: String,
-    /// How long a connection may take to come about.
+    /// How long connecting may take.
     pub connect_within: Duration,
-    /// How long a request may take in all, from the first byte sent to the last received. `None` for
-    /// answers that stay open, which their reader limits.
+    /// How long a request may take in total, from the first byte sent to the last received. `None`
+    /// for answers that stay open, which their reader limits.
     pub request_within: Option<Duration>,
     /// Which redirects are followed.
     pub redirects: Redirects,
 }
 
-/// Which redirects are followed.
+/// Which redirects a client follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Redirects {
-    /// None: the answer is the redirect.
+    /// None: the redirect itself is the answer.
     None,
-    /// Those that send the very same request to the very same origin, up to a number.
+    /// Those that send the same request to the same origin, up to this many.
     SameOrigin(usize),
 }
 
@@ -64,7 +64,7 @@ impl Default for ClientOptions {
     }
 }
 
-/// Makes requests to what its admission lets through.
+/// Makes requests to what its admission allows.
 pub struct HttpClient {
     admission: Arc<Admission>,
     options: ClientOptions,
@@ -72,7 +72,7 @@ pub struct HttpClient {
     origins: Mutex<BTreeMap<String, reqwest::Client>>,
 }
 
-/// A request.
+/// One HTTP request, with its whole body.
 #[derive(Debug, Clone)]
 pub struct HttpRequest {
     /// The method.
@@ -85,28 +85,28 @@ pub struct HttpRequest {
     pub body: Bytes,
 }
 
-/// The head of an answer, and its body as it comes.
+/// The head of an answer, and its body as it arrives.
 #[derive(Debug)]
 pub struct HttpResponse(reqwest::Response);
 
-/// Why there is no answer, or not all of it. Names no address but the host of a denial.
+/// Why there is no answer, or only part of it. Contains no URL, only the host of a denial.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HttpError {
-    /// The address is none that a request can go to.
+    /// The URL is not one that a request can go to.
     Address(&'static str),
     /// It is not allowed.
     Denied(Denial),
-    /// It did not reach the host.
+    /// The request did not reach the host.
     NotSent(String),
-    /// It may have reached the host, and no whole answer came back.
+    /// It may have reached the host, but no complete answer came back.
     Lost(String),
-    /// The answer is larger than is taken, in bytes.
+    /// The answer is larger than this limit, in bytes.
     TooLarge(usize),
 }
 
 impl HttpClient {
-    /// A client that reaches one address of the operator's, as it is configured.
+    /// A client that reaches only one URL that the operator configured.
     pub fn for_endpoint(
         url: &Url,
         resolver: Arc<dyn Resolve>,
@@ -127,7 +127,7 @@ impl HttpClient {
         }
     }
 
-    /// Makes a request. Returns once the head of the answer is there.
+    /// Makes a request. Returns once the head of the answer has arrived.
     pub async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (host, port) = host_and_port(&request.url)?;
         self.admission.judge(&host, port)?;
@@ -263,7 +263,7 @@ impl fmt::Display for HttpError {
 
 impl Error for HttpError {}
 
-/// The host and the port of an address that a request can go to.
+/// The host and the port of a URL that a request can go to.
 pub fn host_and_port(url: &Url) -> Result<(Host, u16), HttpError> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(HttpError::Address("it is neither `http` nor `https`"));
@@ -275,8 +275,8 @@ pub fn host_and_port(url: &Url) -> Result<(Host, u16), HttpError> {
     Ok((host, port))
 }
 
-/// The resolver under the client of one origin: what it returns was checked, and nothing else is
-/// connected to.
+/// The resolver under the client of one origin: it returns only checked addresses, and nothing else
+/// is connected to.
 struct AdmittedLookup {
     admission: Arc<Admission>,
     host: Host,
@@ -299,7 +299,7 @@ impl reqwest::dns::Resolve for AdmittedLookup {
     }
 }
 
-/// Follows a redirect only if the very same request goes to the very same server.
+/// Follows a redirect only if the same request goes to the same server.
 fn within_origin(attempt: Attempt<'_>, most: usize) -> Action {
     let same_request = matches!(attempt.status().as_u16(), 307 | 308);
     let same_server = attempt
@@ -313,7 +313,7 @@ fn within_origin(attempt: Attempt<'_>, most: usize) -> Action {
     }
 }
 
-/// The denial an error carries, however deep.
+/// The denial among an error's causes, however deep.
 fn denial_in(error: &(dyn Error + 'static)) -> Option<Denial> {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -325,7 +325,7 @@ fn denial_in(error: &(dyn Error + 'static)) -> Option<Denial> {
     None
 }
 
-/// An error with its causes and without the address, which may hold secrets.
+/// An error with its causes but without the URL, which may contain secrets.
 fn with_causes(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut words = error.to_string();

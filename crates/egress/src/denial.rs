@@ -1,6 +1,6 @@
 //! Why a connection was refused, in words that name the host and the setting that would allow it.
 //!
-//! A denial is told three times in the same words: to the program that tried, as the proxy's
+//! A denial is reported three times in the same words: to the program that tried, as the proxy's
 //! answer; to the caller, as a [`Refusal`] of the child; and to the log.
 
 use std::{fmt, net::IpAddr};
@@ -10,16 +10,17 @@ use haft_contract::{
     ops::{Layer, Refusal},
 };
 
-/// The setting that lists the hosts a child may reach, unless the operator of that child has another.
+/// The setting that lists the hosts a child may reach, unless the operator of that child uses
+/// another.
 pub const SETTING: &str = "sandbox.network.allow";
 
-/// How much of what a program asked for is shown.
+/// How many characters of what a program asked for are shown.
 const SHOWN_CHARACTERS: usize = 160;
 
 /// A refused connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
-    /// What it was to reach, safe to show.
+    /// What it tried to reach, safe to display.
     target: String,
     host: Option<Host>,
     reason: Reason,
@@ -29,9 +30,9 @@ pub struct Denial {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The host cannot be read.
+    /// The host is malformed.
     Host(HostError),
-    /// The port cannot be read.
+    /// The port is malformed.
     Port,
     /// Only `http://` is forwarded.
     Scheme,
@@ -43,30 +44,30 @@ pub enum Reason {
     RuleOnAddress(HostRule, IpAddr),
     /// A rule allows the host on other ports.
     OtherPort(HostRule),
-    /// No rule speaks of it.
+    /// No rule covers it.
     NoRule,
     /// It is not the host and port that the operator configured.
     OtherEndpoint,
-    /// A name of a private network must be named exactly.
+    /// A private name must be named exactly.
     PrivateName,
     /// It resolves to an address that is not public and that no rule names.
     NotPublic(IpAddr, AddressClass),
-    /// It resolves to more addresses than are checked.
+    /// It resolves to too many addresses to check.
     TooManyAddresses,
-    /// The TLS hello asks for another server than the connection.
+    /// The TLS hello asks for a different server than the connection.
     OtherServerName(String),
     /// The TLS hello names no server.
     NoServerName,
     /// The TLS hello hides which server it asks for.
     HiddenServerName,
-    /// The request inside names another host than the connection.
+    /// The request inside names a different host than the connection.
     OtherHostHeader(String),
-    /// What is spoken is not what the proxy lets through there.
+    /// The proxy does not let this protocol through there.
     Protocol(&'static str),
 }
 
 impl Denial {
-    /// Refuses a host and a port that could be read.
+    /// Refuses a host and a port that were parsed.
     pub(crate) fn of(host: &Host, port: u16, reason: Reason) -> Self {
         Self {
             target: format!("{host}:{port}"),
@@ -75,7 +76,7 @@ impl Denial {
         }
     }
 
-    /// Refuses what could not be read.
+    /// Refuses something that could not be parsed.
     pub(crate) fn of_text(text: &[u8], reason: Reason) -> Self {
         let text = String::from_utf8_lossy(text);
         let shown = text.chars().flat_map(char::escape_debug);
@@ -86,7 +87,7 @@ impl Denial {
         }
     }
 
-    /// The host, where one could be read.
+    /// The host, if one could be parsed.
     pub fn host(&self) -> Option<&Host> {
         self.host.as_ref()
     }
@@ -161,7 +162,7 @@ impl Denial {
         format!("haft refused to {}: {}", self.what(), self.why(setting))
     }
 
-    /// For the end of the child.
+    /// The refusal to report when the child ends.
     pub(crate) fn refusal(&self, setting: &str) -> Refusal {
         Refusal {
             layer: Layer::Egress,
@@ -171,7 +172,7 @@ impl Denial {
     }
 }
 
-/// Without a setting: what there is to set is known where the address comes from.
+/// Without a setting: the code that supplied the URL knows which one applies.
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let target = &self.target;

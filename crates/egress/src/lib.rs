@@ -1,11 +1,11 @@
-//! The one way to the network: which hosts and addresses may be reached, the proxy that is a
-//! sandbox's only way out, and the HTTP client of everything else.
+//! The only way to the network: which hosts and addresses may be reached, the proxy that is a
+//! sandbox's only way out, and the HTTP client for everything else.
 //!
-//! A name is resolved once, every address it has is checked, and one of exactly those is connected
-//! to. Nothing here decides what a call may reach: it is told the rules.
+//! A name is resolved once, all its addresses are checked, and the connection goes to one of
+//! exactly those. Nothing here decides what a call may reach: the rules are passed in.
 //!
-//! Read next: `admission.rs` for what is allowed, `client.rs` for HTTP, `proxy/` for sandboxes, `bridge.rs` and `variables.rs`
-//! for the part of the proxy that is inside one.
+//! Read next: `admission.rs` for what is allowed, `client.rs` for HTTP, `proxy/` for sandboxes,
+//! `bridge.rs` and `variables.rs` for the part of the proxy that is inside one.
 #![expect(
     clippy::disallowed_methods,
     reason = "the socket of a proxy is a file of Haft's own, which no workspace confines"

@@ -1,5 +1,5 @@
-//! The network operations of a workspace: what a tool may reach whose plan names a host. The runtime has
-//! held the call to its plan before anything gets here; what is left is the admission of addresses.
+//! The network operations of a workspace, for tools whose plan names a host. The runtime has
+//! already checked the call against its plan; what remains is the admission of addresses.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -21,28 +21,28 @@ use crate::{
     client::{ClientOptions, HttpClient, HttpError, HttpRequest},
 };
 
-/// How long a connection may take to come about.
+/// How long connecting may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// The largest answer that is taken, whatever a tool asks for.
+/// The largest answer accepted, whatever a tool asks for.
 const MAX_FETCH_BYTES: usize = 64 * 1024 * 1024;
 
 /// The most bytes that one read returns.
 const MAX_READ_BYTES: usize = 1024 * 1024;
 
-/// The network, as far as an admission lets through.
+/// Network access within an admission.
 pub struct Network {
     admission: Arc<Admission>,
     client: HttpClient,
 }
 
 impl Network {
-    /// What this may be reached.
+    /// Access to what `reach` allows.
     pub fn new(reach: AdmissionScope, resolver: Arc<dyn Resolve>) -> Self {
         let admission = Arc::new(Admission::new(reach, resolver, CONNECT_WITHIN));
         let options = ClientOptions {
             connect_within: CONNECT_WITHIN,
-            // Each request brings its own limit.
+            // Each request has its own limit.
             request_within: None,
             ..ClientOptions::default()
         };
@@ -106,7 +106,7 @@ impl NetOps for Network {
     }
 }
 
-/// The request as the client makes it.
+/// Converts a tool's request for the client.
 fn prepared(request: &Fetch<'_>) -> Result<HttpRequest, OpsError> {
     let invalid = |what: &str| OpsError::new(ErrorKind::InvalidInput, what.to_owned());
     let host = match request.host {
@@ -124,7 +124,7 @@ fn prepared(request: &Fetch<'_>) -> Result<HttpRequest, OpsError> {
         let name = HeaderName::try_from(name.as_str());
         let value = HeaderValue::try_from(value.as_str());
         match (name, value) {
-            // The host is that of the plan, whatever the tool would like to say.
+            // The host comes from the plan, whatever the tool wants to send.
             (Ok(name), Ok(_)) if name == http::header::HOST => {
                 return Err(invalid("the header `host` is not the tool's to set"));
             }

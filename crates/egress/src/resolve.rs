@@ -1,5 +1,4 @@
-//! The operating system's resolver. It answers once for each connection; what it answers is
-//! checked by whoever connects.
+//! The operating system's resolver. It is asked once per connection; the caller checks its answer.
 
 use std::{
     io,
@@ -35,7 +34,7 @@ impl Resolve for SystemResolver {
             let name = name.to_owned();
             let lookup = tokio::task::spawn_blocking(move || {
                 let found = (name.as_str(), 0).to_socket_addrs();
-                // Given back when the system has answered, even if nobody waits any more.
+                // Released when the system has answered, even if nobody waits any more.
                 drop(place);
                 found.map(|found| found.map(|address| address.ip()).collect())
             });

@@ -1,5 +1,5 @@
-//! The program's side of a connection: bytes can be looked at before they are taken, so that the
-//! proxy decides on what was said and still passes on all of it.
+//! The program's side of a connection: bytes can be peeked at before they are consumed, so that the
+//! proxy can decide on what was sent and still pass all of it on.
 //!
 //! Reading never asks for ancillary data, so the kernel closes any descriptor a program tries to
 //! send along; nothing here can send one.
@@ -20,11 +20,11 @@ use tokio::{
     time::timeout,
 };
 
-/// How much is read at a time while looking.
+/// How much is read at a time while peeking.
 const STEP_BYTES: usize = 4096;
 
-/// How much, and for how long, is still read from a program that was refused. Closing on it while it
-/// speaks would take away the answer it has not read yet.
+/// How much, and for how long, is still read from a program that was refused. Closing the
+/// connection while it sends would discard the answer it has not read yet.
 const LAST_BYTES: u64 = 256 * 1024;
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -43,7 +43,7 @@ impl Client {
         }
     }
 
-    /// Says something last, and lets the program finish.
+    /// Sends a last message, and lets the program finish.
     pub(super) async fn end_with(mut self, bytes: &[u8]) -> io::Result<()> {
         self.writer.write_all(bytes).await?;
         self.writer.shutdown().await?;
@@ -57,7 +57,7 @@ impl Client {
     }
 }
 
-/// A reader whose next bytes can be looked at.
+/// A reader whose next bytes can be peeked at.
 pub(super) struct PeekReader<R> {
     inner: R,
     seen: Vec<u8>,
@@ -71,12 +71,12 @@ impl<R: AsyncRead + Unpin> PeekReader<R> {
         }
     }
 
-    /// What has been looked at and not taken.
+    /// The bytes peeked at and not consumed.
     pub(super) fn seen(&self) -> &[u8] {
         &self.seen
     }
 
-    /// Looks at some more bytes; fails at the end of the stream. Dropping the future loses nothing.
+    /// Peeks at some more bytes; fails at the end of the stream. Dropping the future loses nothing.
     pub(super) async fn more(&mut self) -> io::Result<()> {
         self.seen.reserve(STEP_BYTES);
         match self.inner.read_buf(&mut self.seen).await? {
@@ -85,7 +85,7 @@ impl<R: AsyncRead + Unpin> PeekReader<R> {
         }
     }
 
-    /// Looks until there are at least `count` bytes and takes them.
+    /// Waits for at least `count` bytes and consumes them.
     pub(super) async fn exactly(&mut self, count: usize) -> io::Result<Vec<u8>> {
         while self.seen.len() < count {
             self.more().await?;
@@ -93,7 +93,7 @@ impl<R: AsyncRead + Unpin> PeekReader<R> {
         Ok(self.consume(count))
     }
 
-    /// Takes bytes that were looked at.
+    /// Consumes bytes that were peeked at.
     pub(super) fn consume(&mut self, count: usize) -> Vec<u8> {
         let rest = self.seen.split_off(count.min(self.seen.len()));
         std::mem::replace(&mut self.seen, rest)

@@ -1,5 +1,5 @@
-//! One plain HTTP request, passed on to a server that was admitted. The body is framed here, so that
-//! nothing can follow it; the answer is passed on as it comes.
+//! One plain HTTP request, passed on to a server that was admitted. The body is framed here, so
+//! that nothing can follow it; the answer is passed on unchanged.
 
 use std::{fmt::Write as _, io, sync::atomic::AtomicU64};
 
@@ -27,12 +27,12 @@ pub(super) struct Request<'a> {
     pub(super) head: &'a Head,
     pub(super) host: &'a Host,
     pub(super) port: u16,
-    /// The path and what follows; may be empty.
+    /// The path and query; may be empty.
     pub(super) path: &'a str,
     pub(super) body: Body,
 }
 
-/// Passes a request on and its answer back.
+/// Forwards a request and returns its answer.
 pub(super) async fn run(
     shared: &ProxyState,
     client: Client,
@@ -55,7 +55,7 @@ pub(super) async fn run(
             }
             Body::Chunked => chunks(&mut reader, &mut to, &pulse, &counters.sent).await?,
         }
-        // The server ends the connection; ending it here first would make some drop the answer.
+        // The server ends the connection; if we ended it first, some servers would drop the answer.
         std::future::pending().await
     };
     let answering = relay::all(&mut from, &mut writer, &pulse, &counters.received);
@@ -68,7 +68,7 @@ pub(super) async fn run(
     pulse.during(shared.timing.idle, both).await
 }
 
-/// The head as it is sent: the path alone, the host that was checked, and no second request.
+/// The head as sent: only the path, the host that was checked, and no second request.
 pub(super) fn text(request: &Request<'_>) -> Vec<u8> {
     let Request {
         head,
@@ -92,11 +92,11 @@ pub(super) fn text(request: &Request<'_>) -> Vec<u8> {
         let _ = write!(text, "\r\n{}: {}", header.name, header.value);
     }
     text.push_str("\r\nconnection: close\r\n\r\n");
-    // One character, one byte, as the head was read: none is beyond a byte.
+    // The head was read with one character per byte, so none is above 255.
     text.chars().filter_map(|c| u8::try_from(c).ok()).collect()
 }
 
-/// Passes a chunked body on, in chunks of our own spelling, and nothing behind it.
+/// Passes a chunked body on, re-encoded in our own chunks, and nothing after it.
 pub(super) async fn chunks(
     reader: &mut PeekReader<impl AsyncRead + Unpin>,
     to: &mut (impl AsyncWrite + Unpin),
@@ -118,7 +118,7 @@ pub(super) async fn chunks(
     }
 }
 
-/// The next line, without its end.
+/// The next line, without its line ending.
 async fn line(reader: &mut PeekReader<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
     loop {
         let seen = reader.seen();
@@ -134,7 +134,7 @@ async fn line(reader: &mut PeekReader<impl AsyncRead + Unpin>) -> io::Result<Vec
     }
 }
 
-/// The size of a chunk; what may stand behind it is dropped.
+/// The size of a chunk; chunk extensions are dropped.
 fn chunk_size(line: &[u8]) -> io::Result<u64> {
     let digits = line.split(|byte| *byte == b';').next().unwrap_or_default();
     let is_hex = !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit);

@@ -1,5 +1,5 @@
-//! Hostile bytes against everything the proxy reads by hand: what it takes has one reading, and what
-//! it passes on has that reading too.
+//! Hostile bytes against everything the proxy parses by hand: what it accepts has one reading, and
+//! what it passes on has that reading too.
 
 mod hello;
 mod http;

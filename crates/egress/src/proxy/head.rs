@@ -1,7 +1,7 @@
-//! The head of an HTTP/1 request, read strictly: what servers are known to disagree about (bare line
-//! ends, folded lines, two lengths, odd characters) is refused instead of passed on.
+//! The head of an HTTP/1 request, parsed strictly: what servers are known to disagree about (bare
+//! line ends, folded lines, two lengths, odd characters) is refused instead of passed on.
 //!
-//! Pure. Read next: `http.rs` for what is done with it.
+//! Pure. Read next: `http.rs`, which uses it.
 
 use std::fmt;
 
@@ -14,15 +14,15 @@ const MAX_HEADERS: usize = 128;
 /// Ends a head.
 const END: &[u8] = b"\r\n\r\n";
 
-/// The head of a request.
+/// The request line and headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) method: String,
-    /// As it was sent: visible ASCII.
+    /// As sent: visible ASCII.
     pub(super) target: String,
     pub(super) version: Version,
     headers: Vec<Header>,
-    /// How many bytes it took, with the empty line.
+    /// How many bytes it took, including the empty line.
     pub(super) length: usize,
 }
 
@@ -62,8 +62,8 @@ const HOP_BY_HOP: [&str; 9] = [
     "host",
 ];
 
-/// Whether a head has come to its end; the first `known` bytes were looked at before, so that a head
-/// that comes byte by byte is not read over and over.
+/// Whether a head is complete. The first `known` bytes were checked before, so that a head that
+/// arrives byte by byte is not scanned over and over.
 pub(super) fn is_complete(bytes: &[u8], known: usize) -> bool {
     let from = known.saturating_sub(END.len());
     end(bytes.get(from..).unwrap_or_default()).is_some()
@@ -78,8 +78,7 @@ impl Head {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, HeadError> {
         let end = end(bytes).ok_or(HeadError("the request has no end"))?;
         let text = bytes.get(..end).unwrap_or_default();
-        // Bytes above ASCII are legal in values, and nowhere is anything decoded: one byte, one
-        // character.
+        // Bytes above ASCII are legal in values, and nothing is decoded: one byte, one character.
         let text: String = text.iter().map(|byte| char::from(*byte)).collect();
         let mut lines = text.split("\r\n");
         let (method, target, version) = request_line(lines.next().unwrap_or_default())?;
@@ -96,7 +95,7 @@ impl Head {
         })
     }
 
-    /// The one value of a header that may be there once; two are an error.
+    /// The value of a header that may occur only once; two are an error.
     pub(super) fn single(&self, name: &'static str) -> Result<Option<&str>, HeadError> {
         let mut values = self.headers.iter().filter(|header| header.name == name);
         match (values.next(), values.next()) {
@@ -125,7 +124,7 @@ impl Head {
         }
     }
 
-    /// The headers that are passed on: not those of this connection, nor what `Connection` names.
+    /// The headers to pass on: neither those of this connection nor those that `Connection` names.
     pub(super) fn passed_on(&self) -> impl Iterator<Item = &Header> {
         let named: Vec<String> = self
             .headers
@@ -185,7 +184,7 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// A request that is not passed on because it cannot be read in one way only.
+/// The request is ambiguous, so it is not passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HeadError(pub(super) &'static str);
 

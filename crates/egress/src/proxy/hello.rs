@@ -1,15 +1,15 @@
-//! The first message of a TLS client: which server it asks for. Pure, and reads no more than it
-//! needs; nothing is decrypted.
+//! The first message of a TLS client: which server it asks for. Pure, and reads no more than
+//! necessary; nothing is decrypted.
 
 use haft_contract::egress::Host;
 
-/// The longest first message, in bytes, with its record headers.
+/// The longest first message, in bytes, including its record headers.
 pub(super) const MAX_HELLO_BYTES: usize = 16 * 1024;
 
 /// The first byte of a TLS handshake record.
 pub(super) const HANDSHAKE: u8 = 0x16;
 
-/// A fatal alert, "unrecognized name": what a client is told whose hello was refused.
+/// A fatal alert, "unrecognized name": the answer to a client whose hello was refused.
 pub(super) const REFUSED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
 
 const CLIENT_HELLO: u8 = 1;
@@ -17,24 +17,24 @@ const SERVER_NAME: u16 = 0;
 const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
 const HOST_NAME: u8 = 0;
 
-/// What a hello says of the server.
+/// What a hello says about the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ClientHello {
     /// More bytes are needed.
     Incomplete,
     /// It asks for this server.
     Server(Host),
-    /// It asks for something that is no host, shown safely.
+    /// It asks for something that is no host; the text is safe to display.
     OddServer(String),
-    /// It does not say.
+    /// It names no server.
     Unnamed,
     /// It may ask for another server in an encrypted part.
     Hidden,
-    /// It is no hello.
+    /// It is not a hello.
     Malformed,
 }
 
-/// Reads what a client has sent so far.
+/// Parses what a client has sent so far.
 pub(super) fn read(bytes: &[u8]) -> ClientHello {
     let handshake = match handshake(bytes) {
         Some(Ok(handshake)) => handshake,
@@ -47,7 +47,7 @@ pub(super) fn read(bytes: &[u8]) -> ClientHello {
     }
 }
 
-/// Puts the handshake message together from its records; `None` while it is incomplete.
+/// Assembles the handshake message from its records; `None` while it is incomplete.
 fn handshake(mut bytes: &[u8]) -> Option<Result<Vec<u8>, ()>> {
     let mut message: Vec<u8> = Vec::new();
     loop {
@@ -72,7 +72,7 @@ fn handshake(mut bytes: &[u8]) -> Option<Result<Vec<u8>, ()>> {
     }
 }
 
-/// The length a message says it has, with its header.
+/// The length a message declares, including its header.
 fn message_length(message: &[u8]) -> Option<usize> {
     match message {
         [_, a, b, c, ..] => {
@@ -104,7 +104,7 @@ fn extensions(message: &[u8]) -> Option<Vec<(u16, &[u8])>> {
     Some(extensions)
 }
 
-/// The one server the extensions name. Two server names are no name.
+/// The one server the extensions name. Two server names count as none.
 fn server(extensions: Vec<(u16, &[u8])>) -> Option<ClientHello> {
     if extensions
         .iter()
@@ -131,7 +131,7 @@ fn server(extensions: Vec<(u16, &[u8])>) -> Option<ClientHello> {
     })
 }
 
-/// Takes numbers and blocks off the front of bytes.
+/// Takes numbers and blocks from the front of a byte slice.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -153,13 +153,13 @@ impl<'a> Reader<'a> {
         Some(first)
     }
 
-    /// A block behind a length of one byte.
+    /// A block with a length prefix of one byte.
     fn short_block(&mut self) -> Option<&'a [u8]> {
         let count = self.byte()?;
         self.bytes(usize::from(count))
     }
 
-    /// A block behind a length of two bytes.
+    /// A block with a length prefix of two bytes.
     fn block(&mut self) -> Option<&'a [u8]> {
         let count = self.number()?;
         self.bytes(usize::from(count))

@@ -1,8 +1,8 @@
-//! HTTP as a proxy speaks it: CONNECT opens a tunnel, `GET http://…` is passed on. One request a
+//! HTTP as a proxy speaks it: CONNECT opens a tunnel, `GET http://…` is passed on. One request per
 //! connection, so that a second one cannot ask the same server for another host.
 //!
 //! Read next: `head.rs` for what a request may look like, `forward.rs` for how it is passed on,
-//! `tunnel.rs` for what may be said inside a tunnel.
+//! `tunnel.rs` for what a tunnel may carry.
 
 use std::io;
 
@@ -24,10 +24,10 @@ use crate::{
     denial::{Denial, Reason},
 };
 
-/// The port of `http://` without one.
+/// The default port of `http://`.
 const HTTP_PORT: u16 = 80;
 
-/// What opens a tunnel.
+/// The answer that opens a tunnel.
 const TUNNEL: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
 
 /// How much of a reason fits into a status line.
@@ -88,7 +88,7 @@ async fn pass_on(shared: &ProxyState, mut client: Client, head: &Head) -> io::Re
     }
 }
 
-/// A request as it is passed on, if its `Host` is the host it is sent to.
+/// The request to pass on, if its `Host` is the host it is sent to.
 pub(super) fn request<'a>(
     head: &'a Head,
     host: &'a Host,
@@ -116,7 +116,7 @@ pub(super) fn request<'a>(
     })
 }
 
-/// Reads a head in time.
+/// Reads a head before the deadline.
 pub(super) async fn read_head(client: &mut Client, until: Instant) -> Result<Head, HeadFailure> {
     let mut known = 0;
     while !head::is_complete(client.reader.seen(), known) {
@@ -140,7 +140,7 @@ pub(super) async fn read_head(client: &mut Client, until: Instant) -> Result<Hea
 
 /// Why there is no head.
 pub(super) enum HeadFailure {
-    /// It cannot be read in one way, or not in time.
+    /// It is ambiguous, or did not arrive in time.
     Refused(HeadError),
     /// The program has gone.
     Failed(io::Error),
@@ -177,8 +177,8 @@ async fn turn_away(shared: &ProxyState, client: Client, error: ConnectError) -> 
     }
 }
 
-/// Notes a denial and answers it. The reason is in the status line too, because many programs show
-/// nothing else of a proxy that refuses.
+/// Records a denial and answers with it. The reason is in the status line too, because many
+/// programs show nothing else of a proxy's refusal.
 pub(super) async fn deny(shared: &ProxyState, client: Client, denial: &Denial) -> io::Result<()> {
     shared.note(denial);
     let line = denial.line(&shared.setting);
@@ -196,7 +196,7 @@ async fn answer(client: Client, status: &str, error: &str, line: &str) -> io::Re
     client.end_with(text.as_bytes()).await
 }
 
-/// A host and its port; one without a port needs a default.
+/// Parses a host and its port; without a default, the port is required.
 pub(super) fn authority(text: &str, default: Option<u16>) -> Result<(Host, u16), Reason> {
     let after_brackets = text.rfind(']').map_or(0, |end| end + 1);
     let (host, port) = match text.get(after_brackets..).and_then(|rest| rest.rfind(':')) {

@@ -1,9 +1,9 @@
 //! The way out of a sandbox: a proxy in Haft's own process that programs reach over a Unix socket,
 //! and that connects only where the rules allow.
 //!
-//! A sandbox has no network of its own, so there is no other way. Each refusal is kept and told with
-//! the end of the child. It must not read what is encrypted, and it changes nothing but the heads of
-//! plain requests.
+//! A sandbox has no network of its own, so there is no other way out. Each refusal is kept and
+//! reported when the child ends. The proxy must not read encrypted content, and it changes nothing
+//! but the heads of plain requests.
 //!
 //! Read next: `session.rs` for one connection; `../admission.rs` for what is allowed.
 
@@ -46,7 +46,7 @@ use crate::{
     resolve::SystemResolver,
 };
 
-/// How long accepting rests after it failed, which it does when descriptors are used up.
+/// How long to pause after accepting failed, which happens when descriptors run out.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
 /// How a proxy is made.
@@ -54,13 +54,13 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 pub struct ProxyOptions {
     /// How names are looked up.
     pub resolver: Arc<dyn Resolve>,
-    /// The directory beneath which each proxy makes one of its own for its socket.
+    /// The directory in which each proxy makes one for its socket.
     pub beneath: PathBuf,
     /// How long things may take.
     pub timing: Timing,
-    /// The most connections of one child at a time; more wait.
+    /// The most connections of one child at a time; further ones wait.
     pub max_connections: usize,
-    /// What the setting that would allow what is denied is called in messages.
+    /// The name, in messages, of the setting that would allow what is denied.
     pub setting: String,
 }
 
@@ -118,7 +118,7 @@ impl EgressProxy {
         })
     }
 
-    /// The socket it listens on, to be bound into the sandbox.
+    /// The socket it listens on, to bind into the sandbox.
     pub fn socket(&self) -> &Path {
         self.place.socket()
     }
@@ -128,7 +128,7 @@ impl EgressProxy {
         self.shared.refusals()
     }
 
-    /// What went through so far.
+    /// The traffic so far.
     pub fn traffic(&self) -> Traffic {
         self.shared.traffic()
     }
@@ -149,12 +149,13 @@ impl fmt::Debug for EgressProxy {
     }
 }
 
-/// Accepts connections for as long as the proxy lives; its end is theirs.
+/// Accepts connections as long as the proxy lives; they end with it.
 async fn accept(listener: UnixListener, shared: Arc<ProxyState>, max_connections: usize) {
     let places = Arc::new(Semaphore::new(max_connections));
     let mut sessions = JoinSet::new();
     loop {
-        // Taken before accepting, so that what is too much waits in the kernel and costs nothing.
+        // Acquired before accepting, so that excess connections wait in the kernel and cost
+        // nothing.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else {
             return;
         };

@@ -1,5 +1,5 @@
-//! Bytes from one side to the other and back, until both have ended, nothing was said for too long,
-//! or one failed.
+//! Copies bytes both ways until both sides have ended, nothing was sent for too long, or one side
+//! failed.
 
 use std::{
     io,
@@ -18,10 +18,10 @@ use super::{client::Client, session::ProxyState};
 /// How much is moved at a time, each way.
 const STEP_BYTES: usize = 16 * 1024;
 
-/// When something was last heard.
+/// When a byte last arrived.
 pub(super) struct LastActivity {
     began: Instant,
-    /// Milliseconds since it began.
+    /// Milliseconds since the start.
     last: AtomicU64,
 }
 
@@ -38,7 +38,7 @@ impl LastActivity {
         self.last.store(since, Ordering::Relaxed);
     }
 
-    /// Returns once nothing was heard for so long.
+    /// Returns once nothing has arrived for this long.
     async fn stops(&self, idle: Duration) {
         loop {
             let last = self.began + Duration::from_millis(self.last.load(Ordering::Relaxed));
@@ -49,7 +49,7 @@ impl LastActivity {
         }
     }
 
-    /// Does something for as long as something is heard.
+    /// Runs a future until it ends or nothing has arrived for too long.
     pub(super) async fn during<T>(
         &self,
         idle: Duration,
@@ -62,7 +62,7 @@ impl LastActivity {
     }
 }
 
-/// Moves everything both ways.
+/// Copies everything both ways.
 pub(super) async fn both_ways(
     shared: &ProxyState,
     client: Client,
@@ -83,7 +83,7 @@ pub(super) async fn both_ways(
     pulse.during(shared.timing.idle, moving).await.map(drop)
 }
 
-/// Moves everything one way and passes the end on.
+/// Copies everything one way and passes the end on.
 pub(super) async fn all(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
@@ -95,7 +95,7 @@ pub(super) async fn all(
     to.shutdown().await
 }
 
-/// Moves exactly so many bytes one way.
+/// Copies exactly this many bytes one way.
 pub(super) async fn exactly(
     mut count: u64,
     from: &mut (impl AsyncRead + Unpin),
@@ -116,7 +116,7 @@ pub(super) async fn exactly(
     Ok(())
 }
 
-/// Moves what fits into the buffer; 0 at the end.
+/// Copies what fits into the buffer; 0 at the end.
 async fn some(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),

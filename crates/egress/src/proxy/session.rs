@@ -1,5 +1,5 @@
-//! One program's connection to the proxy: what it speaks is told by its first byte, SOCKS5 or HTTP.
-//! Everything a connection shares with the others of the same child is here too.
+//! One program's connection to the proxy: its first byte shows the protocol, SOCKS5 or HTTP. Also
+//! holds everything a connection shares with the others of the same child.
 
 use std::{
     io,
@@ -31,7 +31,7 @@ pub struct Timing {
     pub connect: Duration,
     /// Without a byte in either direction.
     pub idle: Duration,
-    /// For a connection in all.
+    /// For a whole connection.
     pub total: Duration,
 }
 
@@ -62,12 +62,12 @@ pub(super) struct ProxyState {
     admission: Admission,
     pub(super) timing: Timing,
     pub(super) counters: Counters,
-    /// The setting that would allow what is denied.
+    /// The name of the setting that would allow what is denied.
     pub(super) setting: String,
     refusals: Mutex<Vec<Refusal>>,
 }
 
-/// [`Traffic`] while it flows.
+/// The live counts behind [`Traffic`].
 #[derive(Default)]
 pub(super) struct Counters {
     connections: AtomicU64,
@@ -97,7 +97,8 @@ impl ProxyState {
         Ok(admitted)
     }
 
-    /// Notes a denial, before the program is told, so that whoever sees the program end sees it.
+    /// Records a denial before the program gets the answer, so that it is known when the program
+    /// ends.
     pub(super) fn note(&self, denial: &Denial) {
         let refusal = denial.refusal(&self.setting);
         tracing::info!(what = refusal.what, why = refusal.why, "egress refused");
@@ -122,7 +123,7 @@ impl ProxyState {
     }
 }
 
-/// Serves one connection until it ends; a failure ends nothing but itself.
+/// Serves one connection until it ends; a failure affects no other connection.
 pub(super) async fn serve(shared: &ProxyState, client: Client) {
     let until = Instant::now() + shared.timing.total;
     match timeout_at(until, speak(shared, client)).await {

@@ -1,4 +1,4 @@
-//! Where a proxy listens: a Unix socket in a directory of its own that only this user may enter.
+//! Where a proxy listens: a Unix socket in its own directory that only this user may enter.
 
 use std::{
     fs, io,
@@ -20,7 +20,7 @@ use rustix::{
 /// The name of the socket in its directory.
 const SOCKET: &str = "egress";
 
-/// A directory with a socket; removed when dropped.
+/// A directory with a socket; removed on drop.
 #[derive(Debug)]
 pub(super) struct SocketDirectory {
     directory: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct SocketDirectory {
 }
 
 impl SocketDirectory {
-    /// Makes a directory beneath another and listens in it.
+    /// Makes a directory in another one and listens in it.
     pub(super) fn make(beneath: &Path) -> io::Result<(Self, UnixListener)> {
         let mut name = [0; 16];
         getrandom(&mut name, GetRandomFlags::empty())?;
@@ -40,7 +40,7 @@ impl SocketDirectory {
             socket: directory.join(SOCKET),
             directory,
         };
-        // The address of a socket is short; through the open directory it always fits.
+        // The address of a socket must be short; through the open directory it always fits.
         let held = fs::OpenOptions::new()
             .read(true)
             .custom_flags((OFlags::DIRECTORY | OFlags::NOFOLLOW).bits().cast_signed())

@@ -1,5 +1,5 @@
-//! SOCKS5 (RFC 1928), the part that connects: no authentication, no UDP, no listening. Names and
-//! addresses go the same way as those of HTTP.
+//! SOCKS5 (RFC 1928), only the part that connects: no authentication, no UDP, no listening. Names
+//! and addresses are checked the same way as in HTTP.
 
 use std::{
     io,
@@ -27,7 +27,7 @@ const NO_AUTHENTICATION: u8 = 0;
 const NO_METHOD: u8 = 0xff;
 const CONNECT: u8 = 1;
 
-/// What a reply says.
+/// The reply codes we send.
 #[derive(Debug, Clone, Copy)]
 #[repr(u8)]
 pub(super) enum Reply {
@@ -39,7 +39,7 @@ pub(super) enum Reply {
     UnknownAddress = 8,
 }
 
-/// Where a request wants to go, before it is read as a host.
+/// The requested destination, before it is parsed as a host.
 pub(super) enum Destination {
     Host(Host),
     Text(Vec<u8>),
@@ -92,7 +92,7 @@ async fn deny(shared: &ProxyState, client: Client, denial: &Denial) -> io::Resul
     client.end_with(&message(Reply::NotAllowed)).await
 }
 
-/// Whether the program can do without authentication.
+/// Whether the program accepts a connection without authentication.
 pub(super) async fn greet(reader: &mut PeekReader<impl AsyncRead + Unpin>) -> io::Result<bool> {
     let head = reader.exactly(2).await?;
     let count = head.last().copied().unwrap_or_default();
@@ -146,7 +146,7 @@ pub(super) async fn read_request(
     Ok(Ok((asked, u16::from_be_bytes(port))))
 }
 
-/// A name is read as strictly as anywhere else: bytes that are no text are no host.
+/// Parses a name as strictly as everywhere else: bytes that are no text are no host.
 pub(super) fn read_host(asked: &Destination) -> Result<Host, Denial> {
     match asked {
         Destination::Host(host) => Ok(host.clone()),
@@ -157,7 +157,7 @@ pub(super) fn read_host(asked: &Destination) -> Result<Host, Denial> {
     }
 }
 
-/// A reply. The address we are bound to is nobody's business: 0.0.0.0:0.
+/// Encodes a reply. The program need not know our bound address, so it is 0.0.0.0:0.
 fn message(reply: Reply) -> [u8; 10] {
     [VERSION, reply as u8, 0, 1, 0, 0, 0, 0, 0, 0]
 }

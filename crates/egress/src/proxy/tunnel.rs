@@ -1,9 +1,8 @@
-//! What is said inside a tunnel. A public server often serves many hosts, so being connected to one
-//! that is allowed is not enough: a TLS hello must ask for the host of the tunnel, and so must a
-//! plain request. Ports of the web carry nothing else; other ports, which a rule had to name, may
-//! carry any protocol.
+//! What a tunnel carries. A public server often serves many hosts, so connecting to an allowed one
+//! is not enough: a TLS hello must ask for the host of the tunnel, and so must a plain request. Web
+//! ports carry nothing else; other ports, which a rule must have named, may carry any protocol.
 //!
-//! What is asked for inside the encrypted part cannot be seen here.
+//! Requests inside the encrypted part are not visible here.
 
 use std::io;
 
@@ -26,21 +25,21 @@ use crate::{
     denial::{Denial, Reason},
 };
 
-/// The port that carries TLS and nothing else.
+/// The port that carries only TLS.
 const TLS_PORT: u16 = 443;
 
-/// The longest first line that is waited for to see whether it is HTTP.
+/// The longest first line to wait for when checking whether it is HTTP.
 const MAX_LINE_BYTES: usize = 8 * 1024;
 
-/// What the program says first.
+/// What the program sends first.
 enum FirstBytes {
     Tls,
     Http,
-    /// A protocol of its own, or the server spoke first.
+    /// Another protocol, or the server spoke first.
     Other,
 }
 
-/// Lets a program and a server talk, if the program asks for the host of the tunnel.
+/// Connects a program with a server, if the program asks for the host of the tunnel.
 pub(super) async fn run(
     shared: &ProxyState,
     mut client: Client,
@@ -83,7 +82,7 @@ pub(super) async fn run(
     }
 }
 
-/// Looks at the first bytes until they say what is spoken.
+/// Peeks at the first bytes until they show the protocol.
 async fn opening(client: &mut Client) -> io::Result<FirstBytes> {
     loop {
         let seen = client.reader.seen();
@@ -93,7 +92,7 @@ async fn opening(client: &mut Client) -> io::Result<FirstBytes> {
             [first, ..] if !first.is_ascii_graphic() && !b"\r\n".contains(first) => {
                 return Ok(FirstBytes::Other);
             }
-            // Empty lines before a request are skipped by servers, so they are by us.
+            // Servers skip empty lines before a request, so we do too.
             _ => match first_line(seen) {
                 Some(line) if is_http(line) => return Ok(FirstBytes::Http),
                 Some(_) => return Ok(FirstBytes::Other),
@@ -107,8 +106,8 @@ async fn opening(client: &mut Client) -> io::Result<FirstBytes> {
     }
 }
 
-/// The same where a server may speak first, as those of mail and databases do; none of HTTP or TLS
-/// does.
+/// Like `opening`, where a server may speak first, as mail and database servers do; HTTP and TLS
+/// servers do not.
 async fn opening_or_answer(
     shared: &ProxyState,
     client: &mut Client,
@@ -142,7 +141,7 @@ fn is_http(line: &[u8]) -> bool {
         .any(|window| window.eq_ignore_ascii_case(mark))
 }
 
-/// Looks at a TLS hello until it says which server it asks for.
+/// Peeks at a TLS hello until it shows which server it asks for.
 async fn server_asked_for(client: &mut Client) -> io::Result<ClientHello> {
     loop {
         let seen = client.reader.seen();
@@ -170,7 +169,7 @@ fn judge_hello(hello: &ClientHello, host: &Host) -> Option<Reason> {
     }
 }
 
-/// Passes one plain request on, if it asks for the host of the tunnel.
+/// Passes one plain request on, if it is for the host of the tunnel.
 async fn pass_on(
     shared: &ProxyState,
     mut client: Client,

@@ -21,7 +21,7 @@ fn server_name(name: &[u8]) -> Vec<u8> {
     extension(SERVER_NAME, &block(&[&[0][..], &block(name)].concat()))
 }
 
-/// A hello with these extensions, in records of so many bytes.
+/// A hello with these extensions, in records of this many bytes.
 fn hello(extensions: &[Vec<u8>], record: usize) -> Vec<u8> {
     let body = [
         &[3, 3][..],
@@ -58,7 +58,7 @@ fn seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// The payloads of the records that are there whole; `None` where there is anything else.
+/// The payloads of the complete records; `None` if there is anything else.
 fn payload(mut bytes: &[u8]) -> Option<Vec<u8>> {
     let mut message = Vec::new();
     while let Some((&[kind, major, _, high, low], rest)) = bytes.split_first_chunk::<5>() {
@@ -94,7 +94,8 @@ fn a_tls_hello_asks_for_one_server_however_it_is_cut() {
         .longest(1024)
         .run(|bytes| {
             let whole = read(bytes);
-            // The proxy decides on the first bytes that suffice; what follows must not change the answer.
+            // The proxy decides as soon as it has enough bytes; later ones must not change the
+            // answer.
             for cut in 0..bytes.len() {
                 let early = read(&bytes[..cut]);
                 assert!(
@@ -135,7 +136,7 @@ fn a_tls_hello_asks_for_one_server_however_it_is_cut() {
         });
 }
 
-/// Whether a hello, read by the letter of RFC 8446 and RFC 6066, names this server and no other.
+/// Whether a hello, read strictly by RFC 8446 and RFC 6066, names this server and no other.
 fn names_once(bytes: &[u8], host: &Host) -> bool {
     fn block<'b>(bytes: &mut &'b [u8], width: usize) -> &'b [u8] {
         let (length, rest) = bytes.split_at(width);

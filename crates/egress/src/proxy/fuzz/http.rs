@@ -123,7 +123,7 @@ fn a_request_head_has_one_reading_and_keeps_it_when_passed_on() {
     });
 }
 
-/// However the bytes come in, the end of a head is where it is.
+/// However the bytes arrive, the end of a head is found at the same place.
 fn look_for_the_end(bytes: &[u8]) {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n");
     let most = end.map_or(bytes.len(), |end| end + 3);
@@ -148,7 +148,7 @@ fn look_for_the_end(bytes: &[u8]) {
     }
 }
 
-/// The bytes of a head that was taken, line by line, hold nothing that others read differently.
+/// An accepted head contains no line that others read differently.
 fn one_reading(bytes: &[u8], head: &Head) {
     let text = &bytes[..head.length - 4];
     let plain = |byte: &u8| !byte.is_ascii_control() || *byte == b'\t';
@@ -191,7 +191,7 @@ fn one_reading(bytes: &[u8], head: &Head) {
     }
 }
 
-/// A host that was taken is the same when it is read again, and holds nothing but a host.
+/// An accepted host parses to itself again, and contains nothing but a host.
 fn host_and_port((host, port): &(Host, u16)) {
     let shown = host.to_string();
     assert_ne!(*port, 0);
@@ -258,14 +258,14 @@ fn an_http_body_in_chunks_is_passed_on_whole_and_nothing_behind_it() {
             assert_eq!(left, rest, "it took more or less than the body");
             ParseOutcome::Taken
         } else {
-            // A body that never ends in what was sent so far ends nowhere for the server either.
+            // If the body has no end in what was sent so far, the server finds none either.
             assert_eq!(strict_chunks(&sent), None, "{}", sent.escape_ascii());
             ParseOutcome::Refused
         }
     });
 }
 
-/// A body by the letter of RFC 9112: what it says, and what follows it.
+/// A body read strictly by RFC 9112: its content, and what follows it.
 fn strict_chunks(mut bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     fn line<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {
         let end = bytes.windows(2).position(|window| window == b"\r\n")?;

@@ -26,12 +26,12 @@ async fn read(bytes: &[u8]) -> Option<(Host, u16, usize)> {
     }
     let (asked, port) = read_request(&mut reader).await.ok()?.ok()?;
     let host = read_host(&asked).ok()?;
-    // All of an input comes in with the first look.
+    // The first peek reads the whole input.
     let taken = bytes.len() - reader.seen().len();
     Some((host, port, taken))
 }
 
-/// The same, by the letter of RFC 1928.
+/// The same, read strictly by RFC 1928.
 fn strict(bytes: &[u8]) -> Option<(Host, u16, usize)> {
     let methods = usize::from(*bytes.get(1)?);
     bytes.get(2..2 + methods)?.contains(&0).then_some(())?;
