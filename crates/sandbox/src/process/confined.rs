@@ -373,6 +373,14 @@ impl ZombieSandbox {
             }
         }
         self.outer.reap();
+        // An init without a namespace that something else killed has ended nothing, and what the
+        // command left has no parent of ours any more. Its group knows it still.
+        let group = self.belongings.group.as_ref();
+        if let Some(group) = group.filter(|group| group.processes() > 0)
+            && let Err(error) = group.kill()
+        {
+            tracing::warn!(%error, "a process outlived its call");
+        }
         drop(self.belongings);
     }
 }

@@ -6,6 +6,7 @@
 //! it fits into.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::Path,
     time::{Duration, Instant},
@@ -21,20 +22,21 @@ use haft_sandbox::{
     cgroup::{CgroupName, CgroupSetting},
     helper::Helper,
 };
-use haft_testkit::{eventually, helper_program};
+use haft_testkit::{eventually, helper_program, until_none};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::workspace::{Workspace, finish};
 
-const MIB: u64 = 1024 * 1024;
+pub(crate) const MIB: u64 = 1024 * 1024;
 
 /// What keeps the limits of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
+pub(crate) enum Kept {
     ByCgroups,
     ByProcess,
 }
 
-fn cgroup(kept: Kept) -> CgroupSetting {
+pub(crate) fn cgroup(kept: Kept) -> CgroupSetting {
     match kept {
         Kept::ByProcess => CgroupSetting::Off,
         Kept::ByCgroups => {
@@ -54,11 +56,11 @@ fn options(kept: Kept, limits: Limits) -> SandboxOptions {
     }
 }
 
-fn workspace(kept: Kept, limits: Limits) -> Workspace {
+pub(crate) fn workspace(kept: Kept, limits: Limits) -> Workspace {
     Workspace::sandboxed(options(kept, limits))
 }
 
-async fn start(ws: &Workspace, script: &str) -> Box<dyn ProcessHandle> {
+pub(crate) async fn start(ws: &Workspace, script: &str) -> Box<dyn ProcessHandle> {
     let command = Command::Shell(script.to_owned());
     ws.start(Spawn::new(command, WorkPath::root(), Tier::T2))
         .await
@@ -76,8 +78,8 @@ async fn check(kept: Kept, limits: Limits, script: &str, expect: Option<Limit>) 
     exit
 }
 
-/// How many processes have this word in their command line.
-fn count(word: &str) -> usize {
+/// The processes that have this word in their command line.
+fn having(word: &str) -> Vec<i32> {
     let has = |path: &Path| {
         fs::read(path.join("cmdline"))
             .is_ok_and(|line| line.windows(word.len()).any(|part| part == word.as_bytes()))
@@ -86,7 +88,13 @@ fn count(word: &str) -> usize {
         .unwrap()
         .flatten()
         .filter(|entry| has(&entry.path()))
-        .count()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// How many they are.
+pub(crate) fn count(word: &str) -> usize {
+    having(word).len()
 }
 
 async fn rx_01(kept: Kept) {
@@ -344,6 +352,48 @@ async fn rx_22_open_files_are_told_and_the_next_command_has_its_own() {
         check(kept, limits(64), open, Some(Limit::OpenFiles)).await;
         check(kept, limits(1024), open, None).await;
     }
+}
+
+/// A command with processes that left its session and their parents.
+pub(crate) fn daemons(word: &str) -> String {
+    let daemon = format!("(sh -c \"sleep 600; : {word}\" &); sleep 600; : {word}");
+    format!("for i in 1 2 3; do (setsid sh -c '{daemon}' &); done; sleep 600; :")
+}
+
+/// How many of them have the word in their command line, with the shell that started them.
+pub(crate) const DAEMONS: usize = 7;
+
+/// Without a pid namespace it is the init that ends what a command left. If something else ends the
+/// init first, the group still knows everything that is in it.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "ci: needs a cgroup of its own"]
+async fn daemons_end_in_their_cgroup_where_the_init_was_killed() {
+    let word = format!("daemon-{}", std::process::id());
+    let ws = workspace(Kept::ByCgroups, Limits::default());
+    let command = Command::Shell(daemons(&word));
+    let spawn = Spawn::new(command, WorkPath::root(), Tier::T1);
+    let mut child = ws.start(spawn).await;
+    eventually("they run", || having(&word).len() == DAEMONS).await;
+    let mut parents = BTreeSet::new();
+    eventually("they have left their parents", || {
+        let all = having(&word);
+        parents = all.iter().filter_map(|one| parent(*one)).collect();
+        parents.retain(|parent| !all.contains(parent));
+        parents.len() == 1
+    })
+    .await;
+    let init = Pid::from_raw(*parents.first().unwrap()).unwrap();
+    kill_process(init, Signal::KILL).unwrap();
+    let (_, exit) = finish(&mut *child).await;
+    assert_eq!(exit.status, ExitStatus::Signal(9));
+    until_none("what the command left", || having(&word)).await;
+}
+
+/// The parent of a process, while it lives.
+fn parent(process: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let (_, after) = stat.rsplit_once(") ")?;
+    after.split(' ').nth(1)?.parse().ok()
 }
 
 /// The 99th percentile of the time a call takes that does nothing but look at a file.
