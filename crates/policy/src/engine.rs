@@ -109,7 +109,8 @@ impl CedarPolicy {
         self.presets.of(principal, &principal.agent)
     }
 
-    /// Whether the files list an agent. If they list any, all calls of other agents are denied.
+    /// Whether the files list an agent. If they list any, every call of another agent needs a
+    /// person's approval.
     pub fn lists(&self, agent: &AgentId) -> bool {
         self.presets.lists(agent)
     }

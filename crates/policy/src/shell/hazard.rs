@@ -1,5 +1,5 @@
-//! Words that make a program that looks harmless run or write something else: `git -c`, `find
-//! -delete`, `sort -o`, `rg --pre`, `awk` programs that call `system`.
+//! Words that make a program that looks harmless run or write something else: `git -c`,
+//! `find -delete`, `sort -o`, `rg --pre`, `awk` programs that call `system`.
 //!
 //! A rule that allows by wildcard does not cover such a word, wherever the command runs; it must be
 //! written out in the rule. The list cannot be complete and need not be: what the preset allows by

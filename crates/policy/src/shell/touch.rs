@@ -442,8 +442,8 @@ pub(super) fn runs(at: &Directories<'_>, name: &str, words: &[Word]) -> Vec<Stri
     }
     found
 }
-/// Whether a word names a directory the program goes to before anything else, so that what its other
-/// words name is not where it seems.
+/// Whether a word names a directory the program changes to first, so that its other words do not
+/// name what they seem to.
 pub(super) fn names_a_directory_to_go_to(word: &Word) -> bool {
     let text = word.shown();
     ["-C", "--directory", "--chdir"]
