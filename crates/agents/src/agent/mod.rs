@@ -1,7 +1,7 @@
 //! The agents, one file each: how to configure, start and prompt it, and its known behaviour.
 //!
-//! This covers what an agent needs in addition to Haft's entry; the entry itself comes from `haft
-//! mcp install`, which is what people run.
+//! This covers what an agent needs in addition to Haft's entry; the entry itself comes from
+//! `haft mcp install`, which is what people run.
 
 mod claude_code;
 mod codex;
