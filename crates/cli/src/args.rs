@@ -1,4 +1,4 @@
-//! The command line as a whole: what every command understands, and the list of commands. Each
+//! The command line as a whole: the options every command takes, and the list of commands. Each
 //! command's own arguments are in its file under `commands/`.
 
 use std::{path::PathBuf, sync::Arc};
@@ -74,7 +74,7 @@ pub(crate) struct GlobalArgs {
 }
 
 impl GlobalArgs {
-    /// What they say about where things are.
+    /// The locations these options set.
     pub(crate) fn overrides(&self) -> Overrides {
         Overrides {
             workspace: self.workspace.clone(),
@@ -116,7 +116,7 @@ pub(crate) struct IdentityArgs {
 }
 
 impl IdentityArgs {
-    /// Who calls, from the command line and the environment.
+    /// The caller, from the command line and the environment.
     pub(crate) fn principal(&self, env: &Env) -> Result<Arc<Principal>, Stop> {
         let refused =
             |error: IdentityError| Stop::usage(error.to_string(), "choose a shorter, plainer name");

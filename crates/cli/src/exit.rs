@@ -1,5 +1,5 @@
-//! How the program ends, as a number a script can rely on. Each number means one thing and never
-//! changes its meaning; `docs/guide/reference.md` prints this table.
+//! The program's exit codes, for scripts to rely on. Each number means one thing and never changes
+//! its meaning; `docs/guide/reference.md` prints this table.
 
 use std::process::ExitCode;
 
@@ -8,24 +8,23 @@ use haft_contract::{ErrorKind, Outcome, Terminal, host::Verdict};
 /// The exit codes of `haft`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// What was asked for was done.
+    /// The command succeeded.
     Ok,
-    /// The call failed, a check of `doctor` failed, or something went wrong that has no code of
-    /// its own.
+    /// The call failed, a check of `doctor` failed, or something went wrong that has no other code.
     Failed,
-    /// The command line is not one.
+    /// The command line is invalid.
     Usage,
     /// The call was denied: by a rule, by a person, or because nobody was there to ask.
     Denied,
-    /// The call ran into its deadline.
+    /// The call exceeded its deadline.
     TimedOut,
     /// The call was stopped.
     Cancelled,
-    /// The call was started and nobody can say how it ended.
+    /// The call was started and it is not known how it ended.
     Unknown,
-    /// The configuration cannot be used: a mistake in it, or not trusted.
+    /// The configuration cannot be used: it has a mistake, or is not trusted.
     Config,
-    /// The record cannot be opened, or is not as it was written.
+    /// The record cannot be opened, or has been altered.
     Ledger,
     /// `policy check`: a person would be asked.
     Asks,
@@ -90,7 +89,7 @@ impl Exit {
         }
     }
 
-    /// The code for how a call ended.
+    /// The code for a call's outcome.
     pub(crate) fn of_call(outcome: &Outcome) -> Self {
         let kind = outcome.error.as_ref().map(|error| error.kind);
         if kind == Some(ErrorKind::UnknownTool) {
@@ -106,7 +105,7 @@ impl Exit {
         }
     }
 
-    /// The code for what a policy would say.
+    /// The code for a policy verdict.
     pub(crate) fn of_verdict(verdict: Verdict) -> Self {
         match verdict {
             Verdict::Allow => Self::Ok,

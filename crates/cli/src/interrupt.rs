@@ -1,5 +1,5 @@
-//! What stops the program from outside: the keys of a person at a terminal, and the signals of an agent
-//! that ends the server it started. Either way what runs is stopped properly and on record.
+//! What stops the program from outside: a person's keys at a terminal, and the signals of an agent
+//! that ends the server it started. In both cases running calls are stopped properly and recorded.
 
 use std::{future::poll_fn, task::Poll, time::Duration};
 
@@ -11,16 +11,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::terminal::{Output, Page, Style};
 
-/// The exit code of a program that SIGINT ended, as shells write it.
+/// The exit code of a program ended by SIGINT, by shell convention.
 const LEFT_AT_ONCE: i32 = 130;
 
-/// How long an agent's further signals are taken for the same wish to end. Agents send one after
-/// another, a tenth of a second apart; leaving at the second would leave questions open that nobody
+/// How long an agent's further signals count as the same request to end. Agents send one after
+/// another, a tenth of a second apart; exiting at the second would leave open questions that nobody
 /// waits for.
 const SAME_WISH: Duration = Duration::from_secs(5);
 
-/// Cancels the token at the first SIGINT or SIGTERM, and leaves the program at the second: for a
-/// person, who presses Ctrl-C once more when it takes too long.
+/// Cancels the token at the first SIGINT or SIGTERM, and exits the program at the second: for a
+/// person who presses Ctrl-C again when it takes too long.
 pub(crate) fn cancels(cancel: &CancellationToken, output: Output) {
     let Some(mut signals) = Signals::of(&[SignalKind::interrupt(), SignalKind::terminate()]) else {
         return;
@@ -42,8 +42,8 @@ pub(crate) fn cancels(cancel: &CancellationToken, output: Output) {
     });
 }
 
-/// Cancels the token at the first SIGINT, SIGTERM or SIGHUP, and leaves the program at one that comes
-/// long after: for a server whose agent ends it, or whose agent's terminal was closed.
+/// Cancels the token at the first SIGINT, SIGTERM or SIGHUP, and exits the program at one that
+/// comes much later: for a server whose agent ends it, or whose agent's terminal was closed.
 pub(crate) fn cancels_for_agent(cancel: &CancellationToken) {
     let kinds = [
         SignalKind::interrupt(),
@@ -71,17 +71,17 @@ pub(crate) fn cancels_for_agent(cancel: &CancellationToken) {
 struct Signals(Vec<Signal>);
 
 impl Signals {
-    /// None where they cannot be handled: then they end the program, and the next start settles its
+    /// `None` if they cannot be handled: then they end the program, and the next start settles its
     /// calls.
     fn of(kinds: &[SignalKind]) -> Option<Self> {
         let signals = kinds.iter().map(|kind| signal(*kind));
         signals.collect::<Result<_, _>>().ok().map(Self)
     }
 
-    /// Waits for the next one of any kind.
+    /// Waits for the next signal of any kind.
     async fn next(&mut self) {
         poll_fn(|cx| {
-            // Each is asked, so that each wakes this task.
+            // Polls every one, so that each wakes this task.
             let came = self.0.iter_mut().map(|signal| signal.poll_recv(cx));
             match came.filter(Poll::is_ready).count() {
                 0 => Poll::Pending,

@@ -1,7 +1,7 @@
-//! The `haft` program: parses the command line, runs one command, ends with its exit code.
+//! The `haft` program: parses the command line, runs one command, exits with its code.
 //!
-//! Read next: `args.rs` for the commands, `exit.rs` for the exit codes. How configuration becomes a
-//! runtime is in `haft-host`.
+//! Read next: `args.rs` for the commands, `exit.rs` for the exit codes. `haft-host` turns
+//! configuration into a runtime.
 
 mod agent_files;
 mod agents;
@@ -32,14 +32,14 @@ use crate::{
     terminal::{ColorChoice, Format, Output, Page, hint},
 };
 
-/// How long work that was told to stop may still hold up the end of the program.
+/// How long work that was told to stop may delay the end of the program.
 const SHUTDOWN_WAIT: Duration = Duration::from_millis(200);
 
-/// What to do about a command line that is not one.
+/// The hint for an invalid command line.
 const TRY_HELP: &str = "`--help` after a command says what it understands";
 
 fn main() -> ExitCode {
-    // First of all: a helper is one thread, and its arguments are nobody's command line.
+    // First of all: a helper has one thread, and its arguments are not a command line.
     if let Some(ended) = haft_backends::helper::run_if_asked() {
         return ended;
     }
@@ -93,15 +93,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// Keeps commands from reading the environment and the memory of the program that started them, which
-/// hold secrets that were not given to them. It does not bind root; a sandbox does.
+/// Keeps commands from reading the environment and the memory of the program that started them,
+/// which hold secrets the commands were not given. It does not stop root; a sandbox does.
 fn keep_environment_private() {
-    // Fails only on systems without it, and then there is no more to be done here.
+    // Fails only on systems without it, and then nothing more can be done here.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
-/// Help and version are results; everything else is a mistake on the command line, whose words may
-/// be anybody's.
+/// Help and version are results; everything else is a mistake on the command line, whose words are
+/// untrusted.
 fn usage(error: &clap::Error) -> ExitCode {
     let output = Output::new(Format::Text, ColorChoice::Never);
     let text = error.render().to_string();
@@ -132,6 +132,6 @@ fn log_to_stderr(env: &Env) {
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .finish();
-    // Fails only if there is one already, and then that one is used.
+    // Fails only if one is already set, and then that one is used.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }

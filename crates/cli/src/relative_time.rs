@@ -1,4 +1,4 @@
-//! A stretch of time before now, as a person writes it: `90s`, `10m`, `2h`, `7d`, `4w`.
+//! A period before now, as a person writes it: `90s`, `10m`, `2h`, `7d`, `4w`.
 
 use std::{str::FromStr, time::Duration};
 
@@ -9,7 +9,7 @@ use haft_contract::host::Timestamp;
 pub(crate) struct RelativeTime(Duration);
 
 impl RelativeTime {
-    /// The moment that was so long before another.
+    /// The moment this long before another.
     pub(crate) fn before(self, now: Timestamp) -> Timestamp {
         let micros = i64::try_from(self.0.as_micros()).unwrap_or(i64::MAX);
         Timestamp(now.0.saturating_sub(micros))

@@ -1,12 +1,12 @@
-//! Why a command could not go on: an exit code, what went wrong, and what to do next. The hint is
-//! an argument, not an option: an error without one is not finished.
+//! Why a command could not continue: an exit code, what went wrong, and what to do next. The hint
+//! is a required argument: an error without one is unfinished.
 
 use haft_host::{HostError, HostErrorKind, error::chain};
 use std::error::Error;
 
 use crate::exit::Exit;
 
-/// A command could not go on.
+/// Ends a command with an error for the person.
 #[derive(Debug)]
 pub(crate) struct Stop {
     exit: Exit,
@@ -15,7 +15,7 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Ends with a code, what went wrong and what to do next.
+    /// Ends with an exit code, what went wrong and what to do next.
     pub(crate) fn new(exit: Exit, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             exit,
@@ -29,7 +29,7 @@ impl Stop {
         Self::new(Exit::Config, message, hint)
     }
 
-    /// The command line asks for something that cannot be.
+    /// The command line asks for something impossible.
     pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message, hint)
     }
@@ -43,7 +43,7 @@ impl Stop {
         )
     }
 
-    /// The reader of our output has gone away, which is no fault of anybody.
+    /// The reader of our output has gone away, which is not an error.
     pub(crate) fn reader_gone() -> Self {
         Self {
             exit: Exit::Ok,
@@ -57,7 +57,7 @@ impl Stop {
         self.exit
     }
 
-    /// What went wrong; nothing when there is nothing to say.
+    /// What went wrong; `None` if there is nothing to say.
     pub(crate) fn message(&self) -> Option<&str> {
         self.message.as_deref()
     }
@@ -76,7 +76,7 @@ impl From<HostError> for Stop {
             HostErrorKind::NotFound => Exit::NotFound,
             HostErrorKind::Refused => Exit::Denied,
             HostErrorKind::Record => Exit::Ledger,
-            // A kind that is younger than this program has no code of its own.
+            // A kind newer than this program has no code of its own.
             HostErrorKind::Unavailable | _ => Exit::Failed,
         };
         Self::new(exit, error.message(), error.hint())

@@ -1,5 +1,5 @@
-//! A configuration file of another program, which its owner asked Haft to change: replaced as a
-//! whole or not at all, with its permissions kept, and what it was before kept beside it.
+//! Another program's configuration file, which its owner asked Haft to change: replaced entirely or
+//! not at all, with its permissions kept and a backup next to it.
 
 use std::{
     fs::{self, DirBuilder, OpenOptions},
@@ -17,16 +17,16 @@ use crate::stop::Stop;
 /// The largest file that is changed. Agents keep their history in some.
 pub(crate) const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What is added to a file's name for what it was before.
+/// The suffix of a backup.
 const BACKUP: &str = ".haft-backup";
 
-/// The most copies of one file that are kept.
+/// The most backups of one file.
 const MAX_BACKUPS: usize = 100;
 
-/// The permissions of a file that is made: its owner's alone.
+/// The permissions of a new file: readable by its owner only.
 const NEW_MODE: u32 = 0o600;
 
-/// A file as it was found.
+/// A file as it was read.
 #[derive(Debug)]
 pub(crate) struct ForeignFile {
     path: PathBuf,
@@ -39,7 +39,7 @@ struct FileContents {
     mode: u32,
 }
 
-/// How often what a file was is kept.
+/// When a file is backed up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BackupPolicy {
     /// Not at all.
@@ -62,12 +62,12 @@ impl ForeignFile {
         &self.path
     }
 
-    /// Its text; none if it does not exist.
+    /// Its text; `None` if it does not exist.
     pub(crate) fn text(&self) -> Option<&str> {
         self.found.as_ref().map(|found| found.text.as_str())
     }
 
-    /// Replaces it, and says where what it was is kept. Refused if it has changed since it was read.
+    /// Replaces it and returns the backup's path. Fails if the file has changed since it was read.
     pub(crate) fn replace(&self, text: &str, keep: BackupPolicy) -> Result<Option<PathBuf>, Stop> {
         let failed = |what: &str, error: io::Error| {
             Stop::config(
@@ -91,7 +91,7 @@ impl ForeignFile {
         Ok(backup)
     }
 
-    /// Removes it, if it is there and as it was when it was read.
+    /// Removes it, if it exists and has not changed since it was read.
     pub(crate) fn remove(&self) -> Result<(), Stop> {
         if self.found.is_none() {
             return Ok(());
@@ -105,7 +105,7 @@ impl ForeignFile {
         })
     }
 
-    /// Refused if it has changed since it was read.
+    /// Fails if the file has changed since it was read.
     fn unchanged(&self) -> Result<(), Stop> {
         if found(&self.path)? == self.found {
             return Ok(());
@@ -119,7 +119,7 @@ impl ForeignFile {
         ))
     }
 
-    /// Copies the file beside itself.
+    /// Copies the file to a backup next to it.
     fn keep(&self, found: &FileContents, keep: BackupPolicy) -> io::Result<Option<PathBuf>> {
         for number in 1..=MAX_BACKUPS {
             let mut name = self.path.file_name().unwrap_or_default().to_owned();
@@ -152,7 +152,7 @@ impl ForeignFile {
     }
 }
 
-/// The program that runs, as another one can start it.
+/// The running program, by a path that another program can start.
 pub(crate) fn this_program() -> Result<PathBuf, Stop> {
     std::env::current_exe()
         .ok()
@@ -165,13 +165,13 @@ pub(crate) fn this_program() -> Result<PathBuf, Stop> {
         })
 }
 
-/// Whether two paths lead to the same place. One that is not there is the same by its name.
+/// Whether two paths lead to the same place. Missing paths are compared by name.
 pub(crate) fn same_place(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     real(one) == real(other)
 }
 
-/// Where a path leads, if its directory exists.
+/// Resolves a path, if its directory exists.
 pub(crate) fn real_directory(path: &Path) -> Option<PathBuf> {
     let existing = path.ancestors().skip(1).find(|path| path.exists())?;
     fs::canonicalize(existing).ok()
@@ -197,7 +197,7 @@ fn found(path: &Path) -> Result<Option<FileContents>, Stop> {
         }
         Err(error) => return Err(unreadable(error)),
     };
-    // Asked of the open file, so that what is checked is what is read.
+    // Checked on the open file, so that the file checked is the file read.
     let metadata = file.metadata().map_err(unreadable)?;
     if !metadata.is_file() {
         return Err(refused("is not a regular file", "move it away"));

@@ -1,6 +1,6 @@
-//! A file of an agent's with Haft in it, and beside it a note of what Haft put there. If the file is
-//! still as Haft left it, taking Haft out gives back every byte; if its owner or the agent has changed
-//! it since, only what Haft added goes.
+//! An agent's file with Haft in it, and next to it a note of what Haft added. If the file is still
+//! as Haft left it, removing Haft restores every byte; if its owner or the agent has changed it
+//! since, only what Haft added is removed.
 
 use std::path::{Path, PathBuf};
 
@@ -17,13 +17,12 @@ use crate::{
     stop::Stop,
 };
 
-/// What is added to a file's name for the note.
+/// The suffix of a note.
 const NOTE: &str = ".haft-install";
 
-/// The version of notes.
+/// The version of the note format.
 const VERSION: u32 = 1;
 
-/// A file, and what Haft put into it.
 #[derive(Debug)]
 pub(crate) struct InstalledFile {
     file: ForeignFile,
@@ -32,11 +31,11 @@ pub(crate) struct InstalledFile {
     note: Option<InstalledNote>,
 }
 
-/// What Haft put into a file. Old notes are read by newer versions, never the other way round.
+/// What Haft put into a file. Newer versions read old notes, never the other way round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct InstalledNote {
     v: u32,
-    /// The file without Haft; none if there was none.
+    /// The file without Haft; `None` if there was no file.
     before: Option<String>,
     /// The SHA-256 of the file with Haft.
     after: String,
@@ -45,7 +44,7 @@ struct InstalledNote {
 }
 
 impl InstalledFile {
-    /// Reads a file and its note, neither of which need exist.
+    /// Reads a file and its note; either may be missing.
     pub(crate) fn read(path: &Path, format: Format) -> Result<Self, Stop> {
         let file = ForeignFile::read(path.to_owned())?;
         let note_file = ForeignFile::read(note_path(path))?;
@@ -69,7 +68,7 @@ impl InstalledFile {
         })
     }
 
-    /// Whether Haft noted that it put something into a file.
+    /// Whether Haft left a note about a file.
     pub(crate) fn has_note(path: &Path) -> Result<bool, Stop> {
         Ok(ForeignFile::read(note_path(path))?.text().is_some())
     }
@@ -79,7 +78,7 @@ impl InstalledFile {
         &self.file
     }
 
-    /// Its text, or what stands for an empty file.
+    /// Its text, or the text of an empty file.
     pub(crate) fn text(&self) -> &str {
         let text = self.file.text().filter(|text| !text.trim().is_empty());
         text.unwrap_or(document::blank(self.format))
@@ -90,12 +89,12 @@ impl InstalledFile {
         self.note.as_ref().map_or(&[], |note| &note.added)
     }
 
-    /// Whether Haft noted something about it.
+    /// Whether there is a note about it.
     pub(crate) fn is_noted(&self) -> bool {
         self.note.is_some()
     }
 
-    /// The file as it is without these additions; none if it is not there then.
+    /// The file without these additions; `None` if there is then no file.
     pub(crate) fn without(&self, added: &[Addition]) -> Result<Option<String>, EditRefusal> {
         let Some(text) = self.file.text() else {
             return Ok(None);
@@ -110,15 +109,15 @@ impl InstalledFile {
         }
         let left = additions::undone(self.format, self.text(), added)?;
         if left == self.text() {
-            // None of them is in it, so it stays as it is, also where it is empty.
+            // It contains none of them, so it stays as it is, even if it is empty.
             return Ok(Some(text.to_owned()));
         }
         let made_by_haft = self.note.as_ref().is_some_and(|note| note.before.is_none());
         Ok(Some(left).filter(|left| !(made_by_haft && document::says_nothing(self.format, left))))
     }
 
-    /// Writes the file with Haft, and the note, which comes first: one about something that did not
-    /// happen takes nothing out. Says where what the file was is kept.
+    /// Writes the note, then the file with Haft. The note comes first: a note about a change that
+    /// did not happen removes nothing. Returns the backup's path.
     pub(crate) fn put_in(
         &self,
         before: Option<String>,
@@ -138,7 +137,7 @@ impl InstalledFile {
         self.file.replace(after, BackupPolicy::Once)
     }
 
-    /// Writes the file without Haft, and forgets the note.
+    /// Writes the file without Haft, and removes the note.
     pub(crate) fn take_out(&self, without: Option<&str>) -> Result<Option<PathBuf>, Stop> {
         let backup = match without {
             Some(text) if self.file.text() == Some(text) => None,
@@ -153,7 +152,7 @@ impl InstalledFile {
     }
 }
 
-/// Where the note about a file is.
+/// The path of the note about a file.
 fn note_path(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(NOTE);

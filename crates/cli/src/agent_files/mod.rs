@@ -1,5 +1,5 @@
-//! Files of agents that Haft changes: read, replaced as a whole or not at all, and given back as they
-//! were. `agents/` says what goes into them; here is what touches them.
+//! The agents' files that Haft changes: read, replaced entirely or not at all, and restored.
+//! `agents/` decides what goes into them; this module does the reading and writing.
 #![expect(
     clippy::disallowed_methods,
     reason = "changes files of other programs where their owner asked for it, which no workspace confines"

@@ -1,13 +1,13 @@
-//! What Haft put into a file of somebody else's, and how it is taken out again when the file has
-//! changed in the meantime: only what Haft added goes, and a table or list that Haft made goes with
-//! it once it holds nothing. Texts in and out; `config/installed.rs` keeps them.
+//! What Haft added to somebody else's file, and how it is removed when the file has changed in the
+//! meantime: only what Haft added is removed, and a table or list that Haft created goes with it
+//! once it is empty. Text in, text out; `agent_files/installed.rs` stores it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::document::{self, EditRefusal, Format};
 
-/// A setting of an agent, as it should be.
+/// A setting of an agent, in its desired state.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Setting {
     /// It has this value.
@@ -17,22 +17,22 @@ pub(crate) enum Setting {
         /// The value.
         value: Value,
     },
-    /// It is a list in which these are.
+    /// It is a list that includes these.
     Includes {
         /// The keys that lead to it.
         path: &'static [&'static str],
-        /// What is in it.
+        /// What it includes.
         items: &'static [&'static str],
     },
 }
 
-/// One thing that Haft put into a file. `kept` is how many keys of its path were there before.
+/// One thing Haft added to a file. `kept` is how many keys of its path existed before.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Addition {
-    /// The entry of Haft itself. It goes whatever it says by then.
+    /// Haft's own entry. Removed whatever it says by then.
     Entry { path: Vec<String>, kept: usize },
-    /// A value. It goes if it is still the same.
+    /// A value. Removed if it is still the same.
     Value {
         path: Vec<String>,
         kept: usize,
@@ -40,7 +40,7 @@ pub(crate) enum Addition {
         #[serde(skip_serializing_if = "Option::is_none")]
         was: Option<Value>,
     },
-    /// Items of a list. Those go that are still there.
+    /// Items of a list. Those still there are removed.
     Items {
         path: Vec<String>,
         kept: usize,
@@ -49,7 +49,7 @@ pub(crate) enum Addition {
 }
 
 impl Addition {
-    /// The entry of Haft in a table, before it is put there.
+    /// Haft's entry in a table, before it is added.
     pub(crate) fn entry(
         format: Format,
         text: &str,
@@ -61,7 +61,7 @@ impl Addition {
         Ok(Self::Entry { path, kept })
     }
 
-    /// Whether it is a setting, and not the entry.
+    /// Whether it is a setting rather than the entry.
     pub(crate) fn is_setting(&self) -> bool {
         match self {
             Self::Entry { .. } => false,
@@ -104,8 +104,8 @@ impl Addition {
     }
 }
 
-/// The text with a setting, and with what was added for it among the additions. What the owner of
-/// the file has set already is left to them.
+/// The text with a setting applied. What was added for it is recorded in the additions. What the
+/// file's owner has already set is left alone.
 pub(crate) fn with_setting(
     format: Format,
     text: &str,
@@ -127,7 +127,7 @@ pub(crate) fn with_setting(
                 Addition::Value { .. } | Addition::Entry { .. } | Addition::Items { .. } => None,
             });
             match known.next() {
-                // What was there before the first time is what comes back.
+                // Removal restores what was there before the first addition.
                 Some(is) => is.clone_from(value),
                 None => additions.push(Addition::Value {
                     path,
@@ -177,7 +177,7 @@ pub(crate) fn with_setting(
     }
 }
 
-/// The text without what was added, the last first.
+/// The text without the additions, undone in reverse order.
 pub(crate) fn undone(
     format: Format,
     text: &str,
@@ -190,7 +190,7 @@ pub(crate) fn undone(
     Ok(text)
 }
 
-/// How many keys of a path are there.
+/// How many keys of a path exist.
 fn there(format: Format, text: &str, path: &[String]) -> Result<usize, EditRefusal> {
     let mut count = 0;
     for length in 1..=path.len() {

@@ -1,7 +1,7 @@
-//! Claude Code. Servers are in `mcpServers`: of `.mcp.json` in the project, of `~/.claude.json` for
-//! every project, and of `projects.<directory>` in the same file for one project of one person.
-//! `CLAUDE_CONFIG_DIR` moves `.claude.json`. Values may hold `${NAME}`. Its own tools are denied in
-//! `permissions.deny` of the settings, which are other files.
+//! Claude Code. Servers are in `mcpServers`: in the project's `.mcp.json`, in `~/.claude.json` for
+//! every project, and under `projects.<directory>` in the same file for one person in one project.
+//! `CLAUDE_CONFIG_DIR` moves `.claude.json`. Values may contain `${NAME}`. Its own tools are denied
+//! in `permissions.deny` of the settings, which are separate files.
 //!
 //! Documented at <https://code.claude.com/docs/en/mcp> and
 //! <https://code.claude.com/docs/en/permissions>; tried with Claude Code 2.1.325.
@@ -24,7 +24,7 @@ const USUAL: EntryKeys = EntryKeys {
     url: "url",
 };
 
-/// Its own shell and file tools. A tool that is denied by its bare name is not offered to the model.
+/// Its own shell and file tools. A tool denied by its bare name is not offered to the model.
 const OWN_TOOLS: &[&str] = &[
     "Bash",
     "BashOutput",
@@ -59,7 +59,7 @@ impl Dialect for ClaudeCode {
 
     fn write(&self, server: &Server) -> EntryFields {
         let mut fields = USUAL.write(server);
-        // Otherwise the model is told the names of its tools and nothing else about them.
+        // Otherwise the model sees only the names of its tools.
         fields.push(("alwaysLoad", Value::from(true)));
         fields
     }

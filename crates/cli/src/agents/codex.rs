@@ -1,7 +1,7 @@
 //! Codex. Servers are tables `[mcp_servers.NAME]` of `config.toml`, in `~/.codex`, which
-//! `CODEX_HOME` moves, or in `.codex` of a project that Codex trusts. Nothing is filled in within
-//! values; a token and headers come from variables by keys of their own. Its own tools are off by
-//! `features`; for `apply_patch` there is no switch, but its sandbox can be read-only.
+//! `CODEX_HOME` moves, or in `.codex` of a project that Codex trusts. Values are not expanded;
+//! separate keys name the variables for a token and headers. `features` turns its own tools off;
+//! `apply_patch` has no switch, but its sandbox can be read-only.
 //!
 //! Documented at <https://developers.openai.com/codex/config-reference>; tried with Codex 0.166.0.
 
@@ -17,7 +17,7 @@ use super::{
 
 pub(super) struct Codex;
 
-/// What stands before a token in the header that carries it.
+/// The prefix of a token in its header.
 const BEARER: &str = "Bearer ";
 
 /// The header that carries a token.
@@ -79,8 +79,8 @@ impl Dialect for Codex {
                 fields
             }
         };
-        // Haft asks where somebody has to be asked. Without this Codex asks too, and `codex exec`
-        // refuses every tool that changes something.
+        // Haft asks a person when needed. Without this Codex asks too, and `codex exec` refuses
+        // every tool that changes something.
         fields.push(("default_tools_approval_mode", Value::from("approve")));
         fields
     }
@@ -161,7 +161,7 @@ fn from_variable(before: &str, name: &str) -> EntryValue {
     }
 }
 
-/// The variable a value comes from as it is.
+/// The variable that supplies a whole value.
 fn variable(given: &EntryValue) -> Option<&str> {
     match given {
         EntryValue::Variable { before, name } if before.is_empty() => Some(name),

@@ -1,5 +1,5 @@
-//! Cursor. Servers are in `mcpServers`, of `.cursor/mcp.json` in the project or in the home
-//! directory. Values may hold `${env:NAME}` and `${workspaceFolder}`.
+//! Cursor. Servers are in `mcpServers` of `.cursor/mcp.json`, in the project or in the home
+//! directory. Values may contain `${env:NAME}` and `${workspaceFolder}`.
 //!
 //! Documented at <https://cursor.com/docs/mcp> ("Using mcp.json", "Config interpolation").
 
@@ -16,7 +16,7 @@ const USUAL: EntryKeys = EntryKeys {
     variables: Variables::Env,
     kind: "type",
     program: Some("stdio"),
-    // An address needs no word for what it is.
+    // An address needs no type field.
     address: None,
     url: "url",
 };

@@ -1,7 +1,8 @@
-//! Gemini CLI. Servers are in `mcpServers` of `settings.json`, in `.gemini` of the project or of the
-//! home directory, which `GEMINI_CLI_HOME` moves. An address of Streamable HTTP is `httpUrl`, or
-//! `url` with a `type`; values may hold `$NAME` or `${NAME}`. Its own tools are denied by a file of rules
-//! in `policies`, which is Haft's alone: `tools.exclude` of the settings is to be removed.
+//! Gemini CLI. Servers are in `mcpServers` of `settings.json`, in `.gemini` of the project or of
+//! the home directory, which `GEMINI_CLI_HOME` moves. A Streamable HTTP address is `httpUrl`, or
+//! `url` with a `type`; values may contain `$NAME` or `${NAME}`. Its own tools are denied by a
+//! rules file in `policies` that only Haft uses: `tools.exclude` of the settings is going to be
+//! removed.
 //!
 //! Documented at <https://geminicli.com/docs/tools/mcp-server> and
 //! <https://geminicli.com/docs/core/policy-engine>; tried with Gemini CLI 0.61.0.
@@ -21,13 +22,13 @@ pub(super) struct Gemini;
 const USUAL: EntryKeys = EntryKeys {
     variables: Variables::Dollar,
     kind: "type",
-    // The word for the address says it, to older versions too.
+    // The name of the address field says it, to older versions too.
     program: None,
     address: None,
     url: "httpUrl",
 };
 
-/// Its own shell and file tools, and the agents of its own that have them.
+/// Its own shell and file tools, and its own agents that have them.
 const OWN_TOOLS: &[&str] = &[
     "run_shell_command",
     "list_background_processes",
@@ -55,8 +56,8 @@ impl Dialect for Gemini {
 
     fn write(&self, server: &Server) -> EntryFields {
         let mut fields = USUAL.write(server);
-        // Haft asks where somebody has to be asked. Without this Gemini CLI asks too, and where it
-        // has no screen its model is not offered the tools at all.
+        // Haft asks a person when needed. Without this Gemini CLI asks too, and without a screen it
+        // does not offer its model the tools at all.
         fields.push(("trust", Value::from(true)));
         fields
     }
@@ -73,7 +74,7 @@ impl Dialect for Gemini {
         let rule = json!({
             "toolName": OWN_TOOLS,
             "decision": "deny",
-            // Above what a person allows with a rule of the usual priority.
+            // Above a person's allow rules of the usual priority.
             "priority": 900,
         });
         Some(OwnTools {

@@ -1,7 +1,6 @@
 //! Goose. Servers are among the `extensions` of `config.yaml`, in `goose` of the configuration
-//! directory; `GOOSE_PATH_ROOT` moves it. An extension says its `type`; those that are not `stdio` or
-//! `streamable_http` are Goose's own and are left alone. `env_keys` are taken from Goose's own store
-//! of secrets.
+//! directory; `GOOSE_PATH_ROOT` moves it. An extension has a `type`; those that are not `stdio` or
+//! `streamable_http` are Goose's own and are left alone. `env_keys` come from Goose's secret store.
 //!
 //! Documented at <https://block.github.io/goose/docs/guides/config-files>.
 
@@ -16,7 +15,7 @@ use super::{
 
 pub(super) struct Goose;
 
-/// Seconds that Goose waits for one call: as long as a person may be asked.
+/// Seconds Goose waits for one call: as long as a question to a person may take.
 const TIMEOUT_SECONDS: u64 = 600;
 
 const VARIABLES: Variables = Variables::Dollar;
@@ -104,7 +103,7 @@ impl Dialect for Goose {
     }
 }
 
-/// The variables that values come from, as a list, and the values that come from none.
+/// The variables that supply values, as a list, and the values that no variable supplies.
 fn from_elsewhere(
     given: &BTreeMap<String, EntryValue>,
 ) -> (Option<Value>, BTreeMap<String, EntryValue>) {

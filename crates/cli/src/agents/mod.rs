@@ -1,9 +1,9 @@
-//! The agents whose configuration Haft can write itself into, and take servers over from: where each
-//! keeps its servers, and how it writes one down.
+//! The agents Haft can add itself to and take servers over from: where each keeps its servers, and
+//! how it writes one.
 //!
-//! One file an agent, each with where its documentation says so; `server.rs` is what they have in
-//! common, `document/` changes their files. Nothing here touches a file: texts come in and go out.
-//! `docs/guide/agents.md` tells the same to people.
+//! There is one file per agent, each with a link to its documentation. `server.rs` holds what they
+//! have in common, `document/` edits their files. Nothing here touches a file: text comes in and
+//! goes out. `docs/guide/agents.md` explains the same to people.
 
 pub(crate) mod additions;
 mod claude_code;
@@ -35,10 +35,10 @@ use self::{
     server::{EntryFields, Server},
 };
 
-/// What Haft calls itself in an agent's configuration.
+/// Haft's name in an agent's configuration.
 pub(crate) const ENTRY: &str = "haft";
 
-/// The variables with which agents let their configuration be elsewhere.
+/// The variables that move agents' configuration.
 pub(crate) const VARIABLES: [&str; 8] = [
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
@@ -89,7 +89,7 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub(crate) fn id(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -104,25 +104,25 @@ impl Scope {
 pub(crate) struct ServersLocation {
     /// The file.
     pub(crate) path: PathBuf,
-    /// How it is written.
+    /// Its format.
     pub(crate) format: Format,
     /// The keys that lead to the table of servers.
     pub(crate) table: Vec<String>,
 }
 
-/// How an agent's own shell and file tools are turned off, in a file that need not be the one with
-/// its servers.
+/// How an agent's own shell and file tools are turned off, in a file that may differ from the one
+/// with its servers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OwnTools {
     /// The file.
     pub(crate) path: PathBuf,
-    /// How it is written.
+    /// Its format.
     pub(crate) format: Format,
-    /// What is set in it.
+    /// The settings to make in it.
     pub(crate) settings: Vec<Setting>,
-    /// The tools that are off then, as the agent calls them.
+    /// The tools this turns off, by the agent's names.
     pub(crate) names: &'static [&'static str],
-    /// What a person should know of the others.
+    /// What a person should know about the other tools.
     pub(crate) note: Option<&'static str>,
 }
 
@@ -131,11 +131,11 @@ pub(crate) struct OwnTools {
 pub(crate) struct Homes<'e> {
     /// The home directory.
     pub(crate) home: &'e Path,
-    /// `.config` in it, or what is used instead.
+    /// `.config` in it, or its replacement.
     pub(crate) config: &'e Path,
     /// The project.
     pub(crate) project: &'e Path,
-    /// What [`VARIABLES`] say.
+    /// The values of [`VARIABLES`].
     pub(crate) variables: &'e BTreeMap<String, PathBuf>,
 }
 
@@ -149,12 +149,12 @@ impl Homes<'_> {
     }
 }
 
-/// How one agent writes servers down.
+/// How one agent describes servers.
 pub(crate) trait Dialect {
-    /// Where it keeps them; nowhere for a scope it does not have.
+    /// Where it keeps them; `None` for a scope it does not have.
     fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<ServersLocation>;
 
-    /// Other names of that file. One that is there is used in its stead.
+    /// Other names for that file. One that exists is used instead.
     fn also_named(&self) -> &'static [&'static str] {
         &[]
     }
@@ -162,23 +162,23 @@ pub(crate) trait Dialect {
     /// A server as an entry.
     fn write(&self, server: &Server) -> EntryFields;
 
-    /// An entry as a server; none where the entry is something else of the agent's own.
+    /// An entry as a server; `None` if the entry is something else of the agent's.
     fn read(&self, name: &str, entry: &Value) -> Result<Option<Server>, String>;
 
-    /// How it writes the directory of the open project, if it starts servers elsewhere.
+    /// Its notation for the open project's directory, if it starts servers elsewhere.
     fn project_directory(&self, scope: Scope) -> Option<&'static str> {
         let _ = scope;
         None
     }
 
-    /// How its own shell and file tools are turned off for good; none where it has no setting for
+    /// How its own shell and file tools are turned off for good; `None` if it has no setting for
     /// that.
     fn own_tools(&self, scope: Scope, homes: &Homes<'_>) -> Option<OwnTools> {
         let _ = (scope, homes);
         None
     }
 
-    /// What a person does next to see the server there.
+    /// What a person does next to see the server in the agent.
     fn look(&self) -> &'static str;
 }
 
@@ -188,7 +188,7 @@ impl Agent {
         Self::value_variants()
     }
 
-    /// What it is called on the command line, and as the one who asks.
+    /// Its name on the command line, and as the caller.
     pub(crate) fn id(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -205,7 +205,7 @@ impl Agent {
         }
     }
 
-    /// How it writes servers down.
+    /// How it describes servers.
     pub(crate) fn dialect(self) -> &'static dyn Dialect {
         match self {
             Self::ClaudeCode => &claude_code::ClaudeCode,

@@ -1,6 +1,6 @@
-//! nanobot. Servers are in `tools.mcpServers` of `config.json`, in `~/.nanobot`. An address of
-//! Streamable HTTP says so with `type`; values may hold `${NAME}`. A call that takes longer than
-//! `toolTimeout` seconds is given up, and 30 are too few for a person who is asked.
+//! nanobot. Servers are in `tools.mcpServers` of `config.json`, in `~/.nanobot`. A Streamable HTTP
+//! address is marked by `type`; values may contain `${NAME}`. A call that takes longer than
+//! `toolTimeout` seconds is abandoned, and the default of 30 is too short for a person to answer.
 //!
 //! Documented at <https://github.com/HKUDS/nanobot>; tried with nanobot 0.3.5.
 
@@ -14,7 +14,7 @@ use super::{
 
 pub(super) struct Nanobot;
 
-/// Seconds that nanobot waits for one call: as long as a person may be asked.
+/// Seconds nanobot waits for one call: as long as a question to a person may take.
 const TIMEOUT_SECONDS: u64 = 600;
 
 const USUAL: EntryKeys = EntryKeys {
@@ -46,7 +46,7 @@ impl Dialect for Nanobot {
     }
 
     fn read(&self, name: &str, entry: &Value) -> Result<Option<Server>, String> {
-        // nanobot writes every field, those that say nothing as empty texts.
+        // nanobot writes every field, unset ones as empty strings.
         let fields = entry.as_object().ok_or("it is not a table of fields")?;
         let said = fields
             .iter()

@@ -1,11 +1,11 @@
 //! OpenClaw. Servers are in `mcp.servers` of `openclaw.json`, which is JSON5, in `~/.openclaw`.
-//! `OPENCLAW_STATE_DIR` moves the directory, `OPENCLAW_CONFIG_PATH` names the file. An address of
-//! Streamable HTTP says so with `transport`; values may hold `${NAME}`. A call that takes longer than
-//! `requestTimeoutMs` is given up, and a minute is too short for a person who is asked. Its own tools
-//! are off by `tools.deny`.
+//! `OPENCLAW_STATE_DIR` moves the directory, `OPENCLAW_CONFIG_PATH` names the file. A Streamable
+//! HTTP address is marked by `transport`; values may contain `${NAME}`. A call that takes longer
+//! than `requestTimeoutMs` is abandoned, and a minute is too short for a person to answer.
+//! `tools.deny` turns its own tools off.
 //!
-//! Documented at <https://docs.openclaw.ai/cli/mcp>, and by the schema that `openclaw config schema`
-//! prints; tried with OpenClaw 2026.9.6.
+//! Documented at <https://docs.openclaw.ai/cli/mcp>, and by the schema that
+//! `openclaw config schema` prints; tried with OpenClaw 2026.9.6.
 
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ const USUAL: EntryKeys = EntryKeys {
     url: "url",
 };
 
-/// How long OpenClaw waits for one call: as long as a person may be asked.
+/// How long OpenClaw waits for one call: as long as a question to a person may take.
 const TIMEOUT_MILLISECONDS: u64 = 600_000;
 
 impl Dialect for Openclaw {
@@ -69,7 +69,7 @@ impl Dialect for Openclaw {
                     path: &["tools", "deny"],
                     items: &["group:runtime", "group:fs", "ls", "terminal", "view_image"],
                 },
-                // Otherwise Haft's tools are offered only to a model that searches for them.
+                // Otherwise only a model that searches for Haft's tools is offered them.
                 off(&["tools", "toolSearch"]),
                 off(&["tools", "codeMode"]),
             ],

@@ -1,10 +1,10 @@
 //! opencode. Servers are in `mcp` of `opencode.json`, in the project or in `opencode` of the
-//! configuration directory. An entry says its `type`, `local` or `remote`; a program and its arguments
-//! are one list, its variables are `environment`. Values may hold `{env:NAME}`. A file
-//! `opencode.jsonc` beside it counts too, and more. Its own tools are off in `tools`.
+//! configuration directory. An entry has a `type`, `local` or `remote`; a program and its arguments
+//! are one list, its variables are `environment`. Values may contain `{env:NAME}`. A file
+//! `opencode.jsonc` next to it counts too, and takes precedence. `tools` turns its own tools off.
 //!
-//! Documented at <https://opencode.ai/docs/mcp-servers> and
-//! <https://opencode.ai/docs/tools>; tried with opencode 1.18.33.
+//! Documented at <https://opencode.ai/docs/mcp-servers> and <https://opencode.ai/docs/tools>; tried
+//! with opencode 1.18.33.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use super::{
 
 pub(super) struct Opencode;
 
-/// How long opencode waits for one request: as long as a person may be asked.
+/// How long opencode waits for one request: as long as a question to a person may take.
 const TIMEOUT_MILLISECONDS: u64 = 600_000;
 
 const VARIABLES: Variables = Variables::CurlyEnv;

@@ -1,7 +1,8 @@
-//! pi. Servers are in `mcpServers` of `mcp.json`, in `~/.pi/agent`, which `PI_CODING_AGENT_DIR` moves,
-//! or in `.pi` of a project that pi trusts. Values may hold `${NAME}`. Tools of a server are shown to
-//! the model at once with `exposure` `direct`, and otherwise reached by scripts. A request that takes
-//! longer than `timeout` seconds is given up, and 60 are too few for a person who is asked.
+//! pi. Servers are in `mcpServers` of `mcp.json`, in `~/.pi/agent`, which `PI_CODING_AGENT_DIR`
+//! moves, or in `.pi` of a project that pi trusts. Values may contain `${NAME}`. With `exposure`
+//! `direct` a server's tools are shown to the model at once; otherwise scripts reach them. A
+//! request that takes longer than `timeout` seconds is abandoned, and 60 is too short for a person
+//! to answer.
 //!
 //! Documented at <https://pi.dev/docs/latest/mcp> and in the package, `docs/mcp.md` and
 //! `docs/settings.md`; tried with pi 1.5.0.
@@ -18,7 +19,7 @@ use super::{
 
 pub(super) struct Pi;
 
-/// Seconds that pi waits for one call: as long as a person may be asked.
+/// Seconds pi waits for one call: as long as a question to a person may take.
 const TIMEOUT_SECONDS: u64 = 600;
 
 const USUAL: EntryKeys = EntryKeys {

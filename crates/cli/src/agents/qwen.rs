@@ -1,11 +1,11 @@
-//! Qwen Code. Servers are in `mcpServers` of `settings.json`, in `.qwen` of the project or of the home
-//! directory, which `QWEN_HOME` moves. An address of Streamable HTTP is `httpUrl`; values may hold
-//! `$NAME` or `${NAME}`. Tools of a server are shown to the model at once with `alwaysLoadTools`, and
-//! otherwise only when it searches for them. Its own tools are off in `tools.disabled`, for its
-//! sub-agents too, which `permissions.deny` does not bind.
+//! Qwen Code. Servers are in `mcpServers` of `settings.json`, in `.qwen` of the project or of the
+//! home directory, which `QWEN_HOME` moves. A Streamable HTTP address is `httpUrl`; values may
+//! contain `$NAME` or `${NAME}`. With `alwaysLoadTools` a server's tools are shown to the model at
+//! once; otherwise only when it searches for them. `tools.disabled` turns its own tools off, also
+//! for its sub-agents, to which `permissions.deny` does not apply.
 //!
-//! Documented at <https://qwenlm.github.io/qwen-code-docs/en/users/configuration/settings>; tried with
-//! Qwen Code 0.24.4.
+//! Documented at <https://qwenlm.github.io/qwen-code-docs/en/users/configuration/settings>; tried
+//! with Qwen Code 0.24.4.
 
 use std::path::PathBuf;
 
@@ -52,8 +52,8 @@ impl Dialect for Qwen {
     fn write(&self, server: &Server) -> EntryFields {
         let mut fields = USUAL.write(server);
         fields.push(("alwaysLoadTools", Value::from(true)));
-        // Haft asks where somebody has to be asked; without this Qwen Code asks its model, then its
-        // person, and without a screen says no.
+        // Haft asks a person when needed. Without this Qwen Code asks its model, then its person,
+        // and without a screen says no.
         fields.push(("trust", Value::from(true)));
         fields
     }

@@ -1,45 +1,44 @@
-//! A server as agents' configurations describe it, whatever the format: how it is started or
-//! reached, and what it is given. Each agent's file translates to and from this.
+//! A server as agents' configurations describe it, in any format: how it is started or reached, and
+//! what it is given. Each agent's file translates to and from this.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// The fields of an entry that an agent reads, in the order they are written.
+/// The fields of an entry that an agent reads, in written order.
 pub(crate) type EntryFields = Vec<(&'static str, Value)>;
 
-/// One server of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Server {
-    /// What the agent calls it.
+    /// The agent's name for it.
     pub(crate) name: String,
     /// How it is started or reached.
     pub(crate) reach: ServerTransport,
     /// Whether the agent uses it.
     pub(crate) enabled: bool,
-    /// Settings of the agent's own that are not translated.
+    /// The agent's own settings, which are not translated.
     pub(crate) left_out: Vec<String>,
 }
 
 /// How a server is started or reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ServerTransport {
-    /// A program that speaks over its standard input and output.
+    /// A program that communicates over its standard input and output.
     Command {
         /// The program and its arguments.
         argv: Vec<String>,
-        /// Variables it is given.
+        /// Variables it gets.
         env: BTreeMap<String, EntryValue>,
-        /// Where it is started.
+        /// The directory it is started in.
         cwd: Option<String>,
     },
-    /// An address that is spoken to over HTTP.
+    /// An address that is reached over HTTP.
     Address {
         /// The address.
         url: String,
         /// Headers of every request.
         headers: BTreeMap<String, EntryValue>,
-        /// Whether it speaks the transport of 2024 that only sends events.
+        /// Whether it uses the 2024 transport that only sends events.
         events_only: bool,
     },
 }
@@ -47,11 +46,11 @@ pub(crate) enum ServerTransport {
 /// A value of a variable or a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EntryValue {
-    /// As it is written.
+    /// A literal.
     Text(String),
-    /// From a variable of the agent's own environment.
+    /// From a variable in the agent's environment.
     Variable {
-        /// What stands before it, such as `Bearer `.
+        /// The text before it, such as `Bearer `.
         before: String,
         /// The variable.
         name: String,
@@ -60,7 +59,7 @@ pub(crate) enum EntryValue {
     Foreign(String),
 }
 
-/// How an agent writes that a value comes from its environment.
+/// An agent's notation for a value from its environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Variables {
     /// `${NAME}`.
@@ -71,12 +70,12 @@ pub(crate) enum Variables {
     Env,
     /// `{env:NAME}`; other words before the colon mean other things.
     CurlyEnv,
-    /// Not within values.
+    /// No notation within values.
     Never,
 }
 
 impl Variables {
-    /// What a written value means.
+    /// Parses a written value.
     pub(crate) fn read(self, text: &str) -> EntryValue {
         if self == Self::CurlyEnv {
             return read_curly(text);
@@ -92,7 +91,7 @@ impl Variables {
             (Self::Env, Some(inner)) => inner.strip_prefix("env:"),
             (Self::Braces | Self::Dollar, Some(inner)) => Some(inner),
             (Self::Dollar, None) => Some(reference),
-            // A dollar sign and no braces is only that.
+            // A dollar sign without braces is literal.
             (Self::Braces | Self::Env, None) if !reference.starts_with('{') => {
                 return if reference.contains("${") {
                     EntryValue::Foreign(text.to_owned())
@@ -111,7 +110,7 @@ impl Variables {
         }
     }
 
-    /// A value as the agent writes it.
+    /// A value in the agent's notation.
     pub(crate) fn write(self, given: &EntryValue) -> String {
         match (given, self) {
             (EntryValue::Text(text) | EntryValue::Foreign(text), _) => text.clone(),
@@ -127,7 +126,7 @@ impl Variables {
         }
     }
 
-    /// Values as the agent writes them, in a field; none where there is none.
+    /// Values in the agent's notation, as a field; `None` if there are none.
     pub(crate) fn write_all(
         self,
         key: &'static str,
@@ -142,7 +141,7 @@ impl Variables {
     }
 }
 
-/// What a value means where `{env:NAME}` is a variable and `{file:PATH}` a file.
+/// Parses a value in which `{env:NAME}` is a variable and `{file:PATH}` a file.
 fn read_curly(text: &str) -> EntryValue {
     let marks = ["{env:", "{file:"];
     if !marks.iter().any(|mark| text.contains(mark)) {
@@ -161,32 +160,32 @@ fn read_curly(text: &str) -> EntryValue {
     }
 }
 
-/// Whether a text is the name of a variable.
+/// Whether a text is a valid variable name.
 pub(crate) fn is_variable(name: &str) -> bool {
     let first = |c: char| c.is_ascii_alphabetic() || c == '_';
     name.starts_with(first) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// The words of an entry as most agents write it: `command`, `args`, `env` and `cwd`, or an address
-/// and `headers`, and one that says which of them.
+/// The field names of an entry as most agents write it: `command`, `args`, `env` and `cwd`, or an
+/// address and `headers`, and one field that says which.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EntryKeys {
-    /// How values from the environment are written.
+    /// The notation for values from the environment.
     pub(crate) variables: Variables,
-    /// The word for how a server is spoken to, and what it says of a program, of an address, and of
-    /// one that only sends events.
+    /// The field for the transport, and its value for a program, for an address, and for one that
+    /// only sends events.
     pub(crate) kind: &'static str,
     pub(crate) program: Option<&'static str>,
     pub(crate) address: Option<&'static str>,
-    /// The word for an address.
+    /// The field for an address.
     pub(crate) url: &'static str,
 }
 
-/// What an entry says of a server that only sends events, whoever wrote it.
+/// Every agent's word for a server that only sends events.
 const EVENTS_ONLY: &str = "sse";
 
 impl EntryKeys {
-    /// A server as an entry. What is empty is left out.
+    /// A server as an entry. Empty fields are left out.
     pub(crate) fn write(self, server: &Server) -> EntryFields {
         let mut fields: EntryFields = Vec::new();
         let kind = match &server.reach {
@@ -211,7 +210,7 @@ impl EntryKeys {
         fields
     }
 
-    /// An entry as a server. What is peculiar to the agent has been asked for before.
+    /// An entry as a server. The caller has already read what is peculiar to the agent.
     pub(crate) fn read(self, name: &str, mut entry: Entry<'_>) -> Result<Server, String> {
         let kind = entry.text(self.kind)?;
         let argv = entry.argv("command", "args")?;
@@ -242,7 +241,7 @@ impl EntryKeys {
     }
 }
 
-/// A program and its arguments, in a field each.
+/// A program and its arguments, in separate fields.
 pub(crate) fn program(words: &[String], command: &'static str, args: &'static str) -> EntryFields {
     let (first, rest) = match words.split_first() {
         Some((first, rest)) => (first.as_str(), rest),
@@ -251,27 +250,27 @@ pub(crate) fn program(words: &[String], command: &'static str, args: &'static st
     vec![(command, Value::from(first)), (args, Value::from(rest))]
 }
 
-/// An entry that is read field by field. What nobody asked for is told at the end.
+/// An entry that is read field by field. Fields never read are reported at the end.
 pub(crate) struct Entry<'e> {
     fields: &'e Map<String, Value>,
     known: Vec<&'static str>,
 }
 
 impl<'e> Entry<'e> {
-    /// Begins to read an entry.
+    /// Starts reading an entry.
     pub(crate) fn of(value: &'e Value) -> Result<Self, String> {
         let fields = value.as_object().ok_or("it is not a table of fields")?;
         let known = Vec::new();
         Ok(Self { fields, known })
     }
 
-    /// A field; null is none.
+    /// A field; null counts as absent.
     pub(crate) fn get(&mut self, key: &'static str) -> Option<&'e Value> {
         self.known.push(key);
         self.fields.get(key).filter(|value| !value.is_null())
     }
 
-    /// A field that is a text.
+    /// A text field.
     pub(crate) fn text(&mut self, key: &'static str) -> Result<Option<String>, String> {
         let text = |value: &Value| match value {
             Value::String(text) => Ok(text.clone()),
@@ -280,7 +279,7 @@ impl<'e> Entry<'e> {
         self.get(key).map(text).transpose()
     }
 
-    /// A field that is a list of texts; none is an empty one.
+    /// A list of texts; empty if absent.
     pub(crate) fn texts(&mut self, key: &'static str) -> Result<Vec<String>, String> {
         let Some(value) = self.get(key) else {
             return Ok(Vec::new());
@@ -293,7 +292,7 @@ impl<'e> Entry<'e> {
             .ok_or_else(|| format!("`{key}` is not a list of texts"))
     }
 
-    /// A field that is a list of variables, each a name or a table with one.
+    /// A list of variables, each a name or a table with one.
     pub(crate) fn names(&mut self, key: &'static str) -> Result<Vec<String>, String> {
         let Some(value) = self.get(key) else {
             return Ok(Vec::new());
@@ -309,7 +308,7 @@ impl<'e> Entry<'e> {
             .ok_or_else(|| format!("`{key}` is not a list of variables"))
     }
 
-    /// A field that is true or false.
+    /// A boolean field.
     pub(crate) fn flag(&mut self, key: &'static str, absent: bool) -> Result<bool, String> {
         match self.get(key) {
             None => Ok(absent),
@@ -318,7 +317,7 @@ impl<'e> Entry<'e> {
         }
     }
 
-    /// A field that is a table of values. Numbers and truth values count as their text.
+    /// A field that is a table of values. Numbers and booleans count as their text.
     pub(crate) fn values(
         &mut self,
         key: &'static str,
@@ -344,7 +343,7 @@ impl<'e> Entry<'e> {
             .collect()
     }
 
-    /// A program and its arguments, from a field each.
+    /// A program and its arguments, from separate fields.
     pub(crate) fn argv(
         &mut self,
         command: &'static str,
@@ -355,7 +354,7 @@ impl<'e> Entry<'e> {
         Ok(command.map(|command| std::iter::once(command).chain(args).collect()))
     }
 
-    /// What nobody asked for.
+    /// The fields that were never read.
     pub(crate) fn rest(self) -> Vec<String> {
         let unknown = |key: &&String| !self.known.contains(&key.as_str());
         self.fields.keys().filter(unknown).cloned().collect()

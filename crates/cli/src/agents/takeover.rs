@@ -1,9 +1,9 @@
-//! Takes a server over from an agent: what becomes of it under `[[mcp.servers]]` of `haft.toml`. Texts
+//! Takes a server over from an agent: what it becomes under `[[mcp.servers]]` of `haft.toml`. Text
 //! and values only; `commands/mcp/import.rs` reads and writes the files.
 //!
-//! What may be a secret does not get into `haft.toml`: a value from the environment becomes a
-//! reference to it, any other one to a file of its own. What Haft would not start, or cannot write
-//! down, is taken over switched off, with the reason beside it.
+//! Possible secrets do not get into `haft.toml`: a value from the environment becomes a reference
+//! to it, any other becomes a reference to a separate file. A server that Haft would not start, or
+//! cannot describe, is taken over switched off, with the reason next to it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,36 +19,36 @@ use super::{
     document::{EditRefusal, toml_value},
     server::{EntryValue, Server, ServerTransport},
 };
-/// How values that may be secrets are written down.
+/// How values that may be secrets are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Secrets {
-    /// Each in a file of its own.
+    /// Each in a separate file.
     Apart,
-    /// As they are.
+    /// Literally, in the configuration.
     Inline,
 }
 
-/// What servers are taken over into.
+/// Where servers are taken over to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TakeoverTarget<'i> {
     /// The directory for secrets.
     pub(crate) secrets_in: &'i Path,
-    /// How they are written down.
+    /// How secrets are stored.
     pub(crate) secrets: Secrets,
-    /// Where relative directories of the agent's begin.
+    /// The base of the agent's relative directories.
     pub(crate) project: &'i Path,
 }
 
-/// A server as it is taken over.
+/// A server ready for `haft.toml`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TakenOverServer {
-    /// What the agent called it.
+    /// The agent's name for it.
     pub(crate) name: String,
     /// What Haft calls it.
     pub(crate) id: ServerId,
-    /// Its settings, in the order they are written.
+    /// Its settings, in written order.
     settings: Vec<(&'static str, Value)>,
-    /// Values that are kept in files of their own.
+    /// Values stored in separate files.
     pub(crate) kept: Vec<(PathBuf, String)>,
     /// Variables of the agent's environment that it needs.
     pub(crate) needs: BTreeSet<String>,
@@ -59,7 +59,7 @@ pub(crate) struct TakenOverServer {
 }
 
 impl TakenOverServer {
-    /// Takes a server over; refused where Haft has no words for it.
+    /// Takes a server over; fails if Haft cannot express it.
     pub(crate) fn from(
         server: &Server,
         ids: &BTreeSet<String>,
@@ -198,7 +198,7 @@ impl TakenOverServer {
         }
     }
 
-    /// Keeps a value in a file, and returns the reference to it.
+    /// Stores a value in a file and returns the reference to it.
     fn keep(&mut self, name: &str, text: &str, into: TakeoverTarget<'_>) -> Value {
         let file = format!("{}.{}", self.id, as_variable(name));
         let path = into.secrets_in.join(file);
@@ -213,7 +213,7 @@ impl TakenOverServer {
         Value::from(format!("env:{variable}"))
     }
 
-    /// The first reason is the one that is told.
+    /// Only the first reason is reported.
     fn switch_off(&mut self, why: String) {
         self.off.get_or_insert(why);
     }
@@ -238,7 +238,7 @@ impl TakenOverServer {
     }
 }
 
-/// A configuration with servers added to it.
+/// A configuration with servers added.
 pub(crate) fn added(
     text: &str,
     taken: &[TakenOverServer],
@@ -269,7 +269,7 @@ pub(crate) fn added(
         servers.push(server.table(from));
     }
     if let Some(table) = servers.get_mut(0).filter(|_| first) {
-        // What a file ends with, such as settings that are commented out, stays before them.
+        // What ends the file, such as settings that are commented out, stays before them.
         let heading = table.decor().prefix().and_then(RawString::as_str);
         let heading = format!("{ending}{}", heading.unwrap_or_default());
         table.decor_mut().set_prefix(heading);
@@ -278,7 +278,7 @@ pub(crate) fn added(
     Ok(document.to_string())
 }
 
-/// An id for a server, as like its name as ids can be.
+/// A free id for a server, as close to its name as ids allow.
 fn free_id(name: &str, ids: &BTreeSet<String>) -> Result<ServerId, String> {
     let mut plain = String::new();
     for c in name.chars() {
@@ -310,7 +310,7 @@ fn free_id(name: &str, ids: &BTreeSet<String>) -> Result<ServerId, String> {
     ServerId::parse(&free).map_err(|error| error.to_string())
 }
 
-/// A name that can be a variable's and part of a file's.
+/// A name that is valid as a variable and in a file name.
 fn as_variable(name: &str) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() {
@@ -344,7 +344,7 @@ fn is_harmless(text: &str) -> bool {
     WORDS.contains(&word.as_str()) || (text.len() <= 5 && text.chars().all(|c| c.is_ascii_digit()))
 }
 
-/// A text that ends where its line does.
+/// The text with spaces for control characters, so that it stays on one line.
 fn on_one_line(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
@@ -375,7 +375,7 @@ mod tests {
         TakenOverServer::from(&server, &BTreeSet::new(), into)
     }
 
-    /// What is written for servers, read by the reader that reads it later.
+    /// What is written for servers, parsed by the code that reads it later.
     fn read_back(
         taken: &[TakenOverServer],
     ) -> (String, Vec<haft_host::config::mcp::ServerSettings>) {

@@ -1,4 +1,4 @@
-//! What each agent documents of its configuration, written down as checks, and samples against them.
+//! What each agent documents about its configuration, as checks, and samples against them.
 
 use std::path::Path;
 
@@ -136,7 +136,7 @@ fn a_server_is_written_as_each_agent_documents_it() {
     }
 }
 
-/// What an entry must and may hold, as documented: the fields of a program, then of an address.
+/// The documented fields of an entry: those of a program, then those of an address.
 #[expect(clippy::too_many_lines, reason = "a table, two rows an agent")]
 fn documented(agent: Agent) -> [(&'static [&'static str], &'static [&'static str]); 2] {
     match agent {
@@ -179,7 +179,7 @@ fn documented(agent: Agent) -> [(&'static [&'static str], &'static [&'static str
             (&["command"], &["args", "env", "cwd", "timeout", "trust"]),
             (&["httpUrl"], &["headers", "timeout", "trust"]),
         ],
-        // The published schema takes no other field.
+        // The published schema allows no other field.
         Agent::Openclaw => [
             (
                 &["command"],
@@ -394,7 +394,7 @@ fn what_is_peculiar_to_an_agent_is_read() {
     let goose = json!({"type": "stdio", "cmd": "a", "args": [], "env_keys": ["K"], "name": "x"});
     let server = read(Agent::Goose, goose).unwrap().unwrap();
     assert!(matches!(&server.reach, ServerTransport::Command { env, .. } if env.contains_key("K")));
-    // nanobot writes down every field, the empty ones too.
+    // nanobot writes every field, including empty ones.
     let nanobot = json!({"type": null, "command": "a", "args": [], "env": {}, "cwd": "", "url": "",
                          "headers": {}, "toolTimeout": 30, "enabledTools": ["*"]});
     let server = read(Agent::Nanobot, nanobot).unwrap().unwrap();

@@ -1,7 +1,7 @@
-//! Visual Studio Code. Servers are in `servers`, of `.vscode/mcp.json` in the project or of
-//! `mcp.json` in the user's profile, whose default is `Code/User` in the configuration directory.
-//! Every entry says its `type`. Values may hold `${env:NAME}`, `${workspaceFolder}` and
-//! `${input:ID}`, which the editor asks for.
+//! Visual Studio Code. Servers are in `servers`: in the project's `.vscode/mcp.json`, or in
+//! `mcp.json` of the user's profile, by default `Code/User` in the configuration directory. Every
+//! entry has a `type`. Values may contain `${env:NAME}`, `${workspaceFolder}` and `${input:ID}`,
+//! which the editor asks for.
 //!
 //! Documented at <https://code.visualstudio.com/docs/agents/reference/mcp-configuration>.
 

@@ -1,6 +1,6 @@
 //! What the command line can tell a person beyond what the runtime told the model: where paths
-//! start, which line would allow a call, which command shows more. Looks at nothing on disk, so it
-//! tells nobody what exists.
+//! start, which line would allow a call, which command shows more. Does not look at the disk, so it
+//! never reveals what exists.
 
 use std::{
     fmt::Write as _,
@@ -20,7 +20,7 @@ use haft_host::{
     suggest::Suggest,
 };
 
-/// Listens for the plan of a call and says what to do when it does not succeed.
+/// Records the plan of a call and suggests what to do if it does not succeed.
 pub(crate) struct Advice {
     place: AdviceContext,
     suggest: Suggest,
@@ -29,7 +29,7 @@ pub(crate) struct Advice {
     plan: Mutex<Option<Arc<SealedPlan>>>,
 }
 
-/// Where the tools work and where the person is.
+/// The directories the tools and the person are in.
 #[derive(Debug, Clone)]
 pub(crate) struct AdviceContext {
     workspace: PathBuf,
@@ -37,7 +37,7 @@ pub(crate) struct AdviceContext {
 }
 
 impl AdviceContext {
-    /// Of a configuration and the directory the program was started in.
+    /// From a configuration and the directory the program was started in.
     pub(crate) fn new(settings: &Settings, current_dir: &Path) -> Self {
         Self {
             workspace: match &settings.ssh {
@@ -48,7 +48,7 @@ impl AdviceContext {
         }
     }
 
-    /// Where a path that was not found was looked for, when that is not where the person is.
+    /// Where a missing path was looked for, if that is not where the person is.
     fn not_here(&self, plan: Option<&SealedPlan>) -> Option<String> {
         if self.current_dir == self.workspace {
             return None;
@@ -84,7 +84,8 @@ impl Advice {
         }
     }
 
-    /// The hint for a call that did not succeed: the runtime's, and what only the command line knows.
+    /// The hint for a call that did not succeed: the runtime's, plus what only the command line
+    /// knows.
     pub(crate) fn hint(&self, tool: &str, outcome: &Outcome) -> Option<String> {
         let error = outcome.error.as_ref()?;
         let plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +101,7 @@ impl Advice {
             match error.kind {
                 ErrorKind::NotFound => self.place.not_here(plan),
                 ErrorKind::UnknownTool => match self.mounts.about_unknown(tool) {
-                    // Nothing that is known is like it, because nothing is known.
+                    // No name is similar, because none is known yet.
                     Some(Unknown::Unseen(hint)) => return Some(hint),
                     Some(Unknown::Other(hint)) => Some(hint),
                     None => Some("`haft tools` lists the tools there are".to_owned()),
@@ -113,7 +114,7 @@ impl Advice {
             }
         };
         match (&error.hint, own) {
-            // Words for a model that has no command line.
+            // Wording for a model that has no command line.
             (Some(generic), Some(own)) if GENERIC.contains(&generic.as_str()) => Some(own),
             (Some(hint), Some(own)) if hint.ends_with('?') => Some(format!("{hint} {own}")),
             (Some(hint), Some(own)) => Some(format!("{hint}; {own}")),
@@ -137,7 +138,7 @@ impl EventSink for Advice {
     }
 }
 
-/// The one path a plan is about.
+/// The path a plan is about, if there is only one.
 fn only_path(plan: &SealedPlan) -> Option<String> {
     let mut paths = plan.accesses().iter().filter_map(|access| match access {
         Access::Path(path) => Some(path.path.to_string()),

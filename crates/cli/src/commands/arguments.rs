@@ -1,4 +1,4 @@
-//! Turns words of the command line into a tool's arguments.
+//! Turns command-line words into a tool's arguments.
 //!
 //! `key=value` sets a parameter, `key:=json` sets it to a JSON value, a bare word fills the next
 //! required parameter, one JSON object is the whole input, and `-` reads that object from standard
@@ -56,12 +56,12 @@ impl Parameters {
     }
 }
 
-/// A parameter as a person reads it.
+/// A parameter in the form a person reads.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ParameterHelp {
-    /// What it is called.
+    /// Its name.
     pub(crate) name: String,
-    /// The JSON types it takes.
+    /// The JSON types it accepts.
     pub(crate) kind: String,
     /// Whether a call must give it.
     pub(crate) required: bool,
@@ -69,7 +69,7 @@ pub(crate) struct ParameterHelp {
     pub(crate) description: String,
 }
 
-/// The parameters of a tool, those a call must give first.
+/// The parameters of a tool, required ones first.
 pub(crate) fn described(schema: &Value) -> Vec<ParameterHelp> {
     let required: Vec<&str> = schema
         .get("required")
@@ -97,7 +97,7 @@ pub(crate) fn described(schema: &Value) -> Vec<ParameterHelp> {
     described
 }
 
-/// The types a property takes, but for `null`, which means leaving it out.
+/// The types a property accepts, except `null`, which means leaving it out.
 fn kinds(property: &Value) -> String {
     let words: Vec<String> = match property.get("type") {
         Some(Value::String(kind)) => vec![kind.clone()],
@@ -120,8 +120,8 @@ fn kinds(property: &Value) -> String {
     words.join(" or ")
 }
 
-/// Reads the words after a tool's name. For a tool that does not exist they mean nothing; the runtime
-/// says so and names the nearest one.
+/// Parses the words after a tool's name. For an unknown tool they mean nothing; the runtime says so
+/// and names the nearest one.
 pub(crate) fn for_tool(tools: &Snapshot, tool: &str, words: &[String]) -> Result<Arguments, Stop> {
     match tools.get(tool) {
         Some(entry) => parse(words, &Parameters::of(entry.spec(), entry.input_schema())),
@@ -169,8 +169,8 @@ fn pair(word: &str, parameters: &Parameters) -> Result<Option<(String, Value)>, 
     }
     let known = parameters.names.iter().any(|name| name == key);
     let is_name = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    // `FOO=1 make` is a command; `pth=README.md` is a parameter somebody misspelt, and the runtime
-    // names the nearest one.
+    // `FOO=1 make` is a command; `pth=README.md` is a misspelt parameter, and the runtime names the
+    // nearest one.
     if !known && (!is_name || text.contains(char::is_whitespace)) {
         return Ok(None);
     }
@@ -264,7 +264,7 @@ mod tests {
             Ok(Arguments::Text(text)) => format!("text {text}"),
             Err(stop) => format!("{} ({})", stop.message().unwrap_or_default(), stop.hint()),
         };
-        // The order of fields depends on who else builds `serde_json`, and means nothing.
+        // The order of fields depends on the build's `serde_json` features, and means nothing.
         let value = |text: &str| serde_json::from_str::<Value>(text).ok();
         assert!(
             shown == expected || (value(&shown).is_some() && value(&shown) == value(expected)),

@@ -1,4 +1,5 @@
-//! `haft batch`: many calls at once, JSON lines in, JSON lines out in the order of the calls.
+//! `haft batch`: many calls at once, as JSON lines in and JSON lines out, in the order of the
+//! calls.
 
 use std::{
     io::{BufRead, BufReader, Read as _},
@@ -18,10 +19,10 @@ use super::{
 };
 use crate::{args::IdentityArgs, exit::Exit, stop::Stop, view::outcome::OutcomeView};
 
-/// The most calls of one batch.
+/// The most calls in one batch.
 const MAX_CALLS: usize = 10_000;
 
-/// The most bytes of one batch.
+/// The most bytes in one batch.
 const MAX_BATCH_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Run many calls at once, from JSON lines
@@ -42,7 +43,6 @@ pub(crate) struct BatchArgs {
     identity: IdentityArgs,
 }
 
-/// One line.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BatchLine {

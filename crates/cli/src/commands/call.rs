@@ -1,4 +1,4 @@
-//! `haft call`: one call, along the whole path, with its outcome printed and its exit code.
+//! `haft call`: one call through the whole pipeline, with its outcome printed and its exit code.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
     view::outcome::OutcomeView,
 };
 
-/// How often the spinner looks whether it is time to appear.
+/// How often to check whether the spinner should appear.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Run one tool
@@ -82,7 +82,7 @@ impl AskArgs {
     }
 }
 
-/// Said when a call left something in the background.
+/// Printed when a call left something in the background.
 const LEFT_RUNNING: &str = "the process in the background has ended with this command: only a \
      session that goes on keeps one (an agent, `haft batch`, a program with Haft inside)";
 
@@ -102,7 +102,7 @@ pub(crate) async fn run(args: CallArgs, app: &App) -> Result<Exit, Stop> {
     Ok(Exit::of_call(&outcome))
 }
 
-/// A host, a person or nobody, and a token that Ctrl-C cancels.
+/// A host, an approver, and a token that Ctrl-C cancels.
 pub(crate) struct CallSetup {
     pub(crate) host: Host,
     pub(crate) principal: Arc<Principal>,
@@ -111,7 +111,7 @@ pub(crate) struct CallSetup {
     cancel: CancellationToken,
 }
 
-/// Gets ready to run a number of calls.
+/// Prepares to run a number of calls.
 pub(crate) async fn ready(
     app: &App,
     identity: &IdentityArgs,
@@ -125,7 +125,7 @@ pub(crate) async fn ready(
 }
 
 impl CallSetup {
-    /// Opens the host, with whoever is asked here.
+    /// Opens the host, with this approver.
     pub(crate) async fn new(
         app: &App,
         settings: Settings,
@@ -166,7 +166,7 @@ impl CallSetup {
         })
     }
 
-    /// Words of the command line as arguments of a tool.
+    /// Command-line words as arguments of a tool.
     pub(crate) fn arguments(&self, tool: &str, words: &[String]) -> Result<Arguments, Stop> {
         let tools = self.host.runtime().registry().snapshot();
         arguments::for_tool(&tools, tool, words)
@@ -179,7 +179,7 @@ impl CallSetup {
             .await
     }
 
-    /// Runs calls to their ends, in their order.
+    /// Runs calls to their ends, in order.
     pub(crate) async fn batch(&self, requests: Vec<CallRequest>) -> Vec<Arc<Outcome>> {
         let runtime = self.host.runtime();
         self.watched(runtime.batch_until(requests, self.cancel.clone()))
@@ -191,7 +191,7 @@ impl CallSetup {
         self.advice.hint(tool, outcome)
     }
 
-    /// Ends what calls left running, makes everything durable and closes the record.
+    /// Ends processes that calls left running, makes everything durable and closes the record.
     pub(crate) async fn close(&self) {
         if let Err(error) = self.host.close().await {
             tracing::warn!(%error, "not everything could be recorded");
@@ -212,7 +212,6 @@ impl CallSetup {
     }
 }
 
-/// A request for a call.
 pub(crate) fn request(
     tool: String,
     arguments: Arguments,

@@ -1,4 +1,4 @@
-//! `haft completions`: a script that teaches a shell the commands.
+//! `haft completions`: prints a shell completion script.
 
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;

@@ -1,5 +1,5 @@
-//! What trusting a configuration means: everything that holds from now on because it says so. A file
-//! is trusted by somebody who reads this, so what is not listed here must not loosen anything.
+//! What trusting a configuration means: everything that applies from now on because of it. The
+//! person who trusts a file reads this, so anything not listed here must not loosen anything.
 
 use haft_contract::{access::Command, host::Verdict, ops::SandboxMode};
 use haft_host::{
@@ -16,7 +16,7 @@ use haft_sandbox::cgroup::CgroupSetting;
 
 use crate::terminal::Page;
 
-/// The tables whose entries may have a preset of their own, and what an entry is called.
+/// The tables whose entries may have their own preset, and the word for an entry.
 const WITH_PRESETS: [(&str, &str); 5] = [
     ("agents", "agent"),
     ("tenants", "tenant"),
@@ -27,7 +27,7 @@ const WITH_PRESETS: [(&str, &str); 5] = [
 
 const SECONDS_A_DAY: u64 = 24 * 60 * 60;
 
-/// What holds from now on, line by line.
+/// What applies from now on, line by line.
 pub(crate) fn consequences(settings: &Settings) -> Page {
     let mut page = Page::new();
     for source in &settings.sources {
@@ -86,7 +86,7 @@ pub(crate) fn consequences(settings: &Settings) -> Page {
     if settings.queue_bytes != MAX_QUEUED_BYTES {
         page = page.field("record", format!("queue_bytes = {}", settings.queue_bytes));
     }
-    // What cannot be read has stopped the command before.
+    // An unreadable script has already stopped the command.
     for (script, name) in configured_scripts(settings).into_iter().flatten() {
         let manifest = script.manifest_path().display();
         let name = name.map_or_else(String::new, |name| format!(" as `{name}`"));
@@ -98,7 +98,7 @@ pub(crate) fn consequences(settings: &Settings) -> Page {
     page
 }
 
-/// What is started or reached for a mounted server, and what it gets.
+/// What a mounted server starts or reaches, and what it gets.
 fn mounted(server: &ServerSettings) -> Page {
     let id = &server.id;
     let mut page = match &server.target {
@@ -140,7 +140,7 @@ fn mounted(server: &ServerSettings) -> Page {
     page
 }
 
-/// What confined commands get beside the workspace.
+/// What confined commands see in addition to the workspace.
 fn shown_to_commands(settings: &Settings) -> Page {
     let sandbox = &settings.sandbox;
     let mut page = Page::new();
@@ -178,7 +178,7 @@ fn shown_to_commands(settings: &Settings) -> Page {
     page
 }
 
-/// The presets a file names, for whom and where.
+/// The presets in a file, with whom and what they apply to.
 fn presets(source: &PolicySource) -> Vec<String> {
     let Ok(file) = source.text.parse::<toml::Table>() else {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! `haft diff`: everything calls changed, as one unified diff: what each file held before the first
-//! of them, and after the last. From the record alone; the workspace is not looked at.
+//! `haft diff`: everything calls changed, as one unified diff: each file before the first of the
+//! calls and after the last. Uses the record only; the workspace is not read.
 
 use clap::Args;
 use haft_contract::{
@@ -24,7 +24,7 @@ use crate::{
     terminal::{Format, Page, Style},
 };
 
-/// The largest content that is compared line by line.
+/// The largest content compared line by line.
 const MAX_COMPARED_BYTES: u64 = 32 * 1024 * 1024;
 
 /// How much of an artifact is read at once.
@@ -106,7 +106,7 @@ fn print(shown: &ShownChange, args: &DiffArgs, app: &App) -> Result<(), Stop> {
     }
 }
 
-/// One file's change; none where it holds in the end what it held at first.
+/// One file's change; `None` if it ends with the content it started with.
 async fn show(
     artifacts: &dyn ArtifactStore,
     path: &WorkPath,
@@ -120,7 +120,7 @@ async fn show(
     let there = |held: &HeldContent| match held {
         HeldContent::Nothing => None,
         HeldContent::Bytes(bytes) => Some(bytes.clone()),
-        // Shown as there, and empty; the note says that it is not known.
+        // Shown as present and empty; the note says that the content is unknown.
         HeldContent::NotKept => Some(Vec::new()),
     };
     let (old, new) = (there(&before), there(&after));
@@ -139,7 +139,6 @@ async fn show(
     Ok(Some(shown))
 }
 
-/// What a file held.
 enum HeldContent {
     Nothing,
     Bytes(Vec<u8>),

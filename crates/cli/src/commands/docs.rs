@@ -1,5 +1,5 @@
-//! `haft docs`: the command-line reference, made from the very definitions the program parses with.
-//! A test fails when `docs/guide/reference.md` is not what this prints.
+//! `haft docs`: the command-line reference, made from the definitions the program parses with. A
+//! test fails if `docs/guide/reference.md` differs from this output.
 
 use std::fmt::Write as _;
 

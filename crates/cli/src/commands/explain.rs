@@ -34,16 +34,16 @@ pub(crate) struct ExplainArgs {
 struct ExplainView {
     #[serde(flatten)]
     call: CallView,
-    /// What was asked for: as planned, or as it arrived when there was no plan.
+    /// The input: as planned, or as received if there was no plan.
     input: Option<Value>,
-    /// What the session had read from when it was planned.
+    /// What the session had read when it was planned.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     read_from: Vec<String>,
-    /// What policy decided; absent when the call ended before it was asked.
+    /// The policy decision; `None` if the call ended before it.
     decision: Option<DecisionView>,
-    /// What a person answered, when one was asked.
+    /// The person's answer, if one was asked.
     approval: Option<Value>,
-    /// What went wrong, unless it succeeded.
+    /// What went wrong, if it did not succeed.
     error: Option<Value>,
     /// Whether the rules are still the same.
     rules_unchanged: Option<bool>,
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: &ExplainArgs, app: &App) -> Result<Exit, Stop> {
         .await
         .map_err(|error| Stop::ledger(&error))?;
     let decision = event(&events, "decided").and_then(|body| DecisionView::deserialize(body).ok());
-    // Explaining what happened must work also when today's configuration does not.
+    // Explaining the past must work even if today's configuration does not.
     let now = places
         .settings()
         .ok()

@@ -1,5 +1,5 @@
-//! `haft init`: makes a directory a workspace. Writes a `haft.toml` that explains itself and trusts
-//! it, because the operator made it with this very command.
+//! `haft init`: makes a directory a workspace. Writes a self-explanatory `haft.toml` and trusts it,
+//! because the operator created it with this command.
 
 use std::io::ErrorKind;
 
@@ -38,7 +38,7 @@ enum PresetName {
 /// Runs the command.
 pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
     let mut overrides = app.global.overrides();
-    // A new workspace is the directory itself, not the nearest one above that is one already.
+    // A new workspace is the directory itself, not the nearest existing one above.
     overrides.workspace.get_or_insert_with(|| {
         app.env
             .workspace

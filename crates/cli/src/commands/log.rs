@@ -1,5 +1,5 @@
-//! `haft log`: what was asked for and how it ended, newest last; and whether the record is as it
-//! was written.
+//! `haft log`: the recorded calls and how they ended, newest last; and whether the record is
+//! unaltered.
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ use crate::{
     },
 };
 
-/// How often `--follow` looks.
+/// How often `--follow` polls.
 const FOLLOW: Duration = Duration::from_millis(300);
 
-/// The most calls `--follow` takes up at once.
+/// The most calls `--follow` reads at once.
 const MAX_FOLLOWED: usize = 1_000;
 
 /// List recorded calls, newest last

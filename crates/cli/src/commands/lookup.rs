@@ -1,4 +1,4 @@
-//! Finds the call a person means: by its id, by the beginning of its id, or as `last`.
+//! Finds the call a person means: by its id, a prefix of its id, or `last`.
 
 use haft_contract::{
     CallId, TenantId,
@@ -7,7 +7,7 @@ use haft_contract::{
 
 use crate::{exit::Exit, stop::Stop};
 
-/// How far back an abbreviated id is looked for.
+/// How many calls back an abbreviated id is looked up.
 const MAX_CALLS: usize = 20_000;
 
 /// How many candidates of an ambiguous id are named.

@@ -1,5 +1,5 @@
-//! One file for each command: its arguments and what it does. Commands print through `Output` and
-//! run tools through the runtime; they touch nothing themselves.
+//! One file per command: its arguments and what it does. Commands print through `Output` and run
+//! tools through the runtime; they touch nothing themselves.
 
 pub(crate) mod advice;
 pub(crate) mod approvals;
@@ -40,11 +40,11 @@ use crate::{
 /// What every command gets.
 #[derive(Debug)]
 pub(crate) struct App {
-    /// What the environment says.
+    /// The program's environment.
     pub(crate) env: Env,
-    /// Where agents keep their configuration, by the variables that say so.
+    /// The agents' configuration directories, by the variables that set them.
     pub(crate) agent_directories: BTreeMap<String, PathBuf>,
-    /// What the command line says to every command.
+    /// The options every command takes.
     pub(crate) global: GlobalArgs,
     /// Where to print.
     pub(crate) output: Output,
@@ -77,7 +77,7 @@ pub(crate) async fn run(command: Command, app: &App) -> Result<Exit, Stop> {
 }
 
 impl App {
-    /// Finds out where everything is.
+    /// Finds where everything is.
     pub(crate) fn places(&self) -> Result<ConfigPlaces, Stop> {
         Ok(ConfigPlaces::find(&self.env, &self.global.overrides())?)
     }
@@ -87,7 +87,7 @@ impl App {
         Ok(self.places()?.settings()?)
     }
 
-    /// Tells a person things that are not results.
+    /// Prints notes that are not results.
     pub(crate) fn notes<'n>(&self, notes: impl IntoIterator<Item = &'n String>) {
         for note in notes {
             self.output

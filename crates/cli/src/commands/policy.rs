@@ -1,5 +1,6 @@
-//! `haft policy`: the rules in force, what they would say about a call, and mistakes in them. Trying
-//! other rules on recorded calls is in `policy/replay.rs`, rules' own examples in `policy/test.rs`.
+//! `haft policy`: the rules in force, what they would decide about a call, and mistakes in them.
+//! `policy/replay.rs` tries other rules on recorded calls, `policy/test.rs` tries the rules' own
+//! examples.
 
 mod replay;
 mod test;
@@ -107,7 +108,7 @@ struct PolicyView {
 #[derive(Debug, Serialize)]
 struct PolicyRuleView {
     verdict: &'static str,
-    /// The section it stands in, unless it holds for everyone.
+    /// The section it is in, unless it applies to everyone.
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
     holds_for: Option<String>,
     #[serde(flatten)]

@@ -1,5 +1,5 @@
 //! `haft recover`: what an interrupted run left behind. Opening the record settles it, whatever the
-//! command; this one says what was settled and, if asked, runs again what only read.
+//! command; this one reports what was settled and can run read-only calls again.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! Which calls a person means (one, a session's, those since a moment), and what they did to files
-//! in this workspace, for `haft undo` and `haft diff`. Reads the record and nothing else.
+//! in this workspace, for `haft undo` and `haft diff`. Reads only the record.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -16,7 +16,7 @@ use haft_tools::undo::FoldedChanges;
 use super::{call::duration, lookup};
 use crate::{exit::Exit, stop::Stop};
 
-/// How far back calls are looked for.
+/// How many calls back to search.
 const MAX_CALLS: usize = 20_000;
 
 /// Which calls.
@@ -41,7 +41,7 @@ pub(crate) struct SelectionArgs {
 pub(crate) struct SelectedChanges {
     /// Everything, in the order it happened.
     pub(crate) happened: Vec<RecordedEvent>,
-    /// The same, one change a file.
+    /// The same, one change per file.
     pub(crate) folded: FoldedChanges,
     /// How many of the calls changed files in another workspace.
     pub(crate) elsewhere: usize,
@@ -120,12 +120,12 @@ impl SelectionArgs {
     }
 }
 
-/// Who looks back: the person at the command line.
+/// The person at the command line, as a principal.
 pub(crate) fn operator(env: &Env) -> Result<std::sync::Arc<Principal>, Stop> {
     crate::args::IdentityArgs::default().principal(env)
 }
 
-/// The workspace as the record names it.
+/// The record's name for the workspace.
 pub(crate) fn workspace(settings: &Settings) -> String {
     match &settings.ssh {
         Some(ssh) => ssh.root.clone(),
@@ -133,7 +133,7 @@ pub(crate) fn workspace(settings: &Settings) -> String {
     }
 }
 
-/// Whether a call worked in this workspace. The same path means another file elsewhere.
+/// Whether a call ran in this workspace. The same path means a different file elsewhere.
 async fn was_here(history: &impl History, call: CallId, workspace: &str) -> Result<bool, Stop> {
     let events = history
         .events(&TenantId::local(), call)

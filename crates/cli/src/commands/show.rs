@@ -1,4 +1,4 @@
-//! `haft show`: everything that is on record about one call.
+//! `haft show`: everything on record about one call.
 
 use clap::Args;
 use haft_contract::TenantId;
@@ -18,11 +18,11 @@ use crate::{
     },
 };
 
-/// How many lines of a long text are shown from its beginning and from its end.
+/// How many lines of a long text are shown from its start and from its end.
 const HEAD_LINES: usize = 20;
 const TAIL_LINES: usize = 5;
 
-/// What stands before the further lines of a text.
+/// The margin before the further lines of a text.
 const MARGIN: &str = "                       ";
 
 /// Show everything recorded about one call
@@ -89,7 +89,7 @@ pub(crate) async fn run(args: &ShowArgs, app: &App) -> Result<Exit, Stop> {
     Ok(Exit::Ok)
 }
 
-/// An event's body, one line a field; text of several lines is indented whole.
+/// An event's body, one line per field; multi-line text is indented as a block.
 fn body(event: &StoredEvent, call: &str) -> Page {
     let mut page = Page::new();
     let Value::Object(fields) = &event.body else {
@@ -108,7 +108,7 @@ fn body(event: &StoredEvent, call: &str) -> Page {
     page
 }
 
-/// The beginning and the end of a long text, and where the rest is.
+/// The start and the end of a long text, and where the rest is.
 fn excerpt(text: &str, call: &str) -> String {
     let lines = text.lines().count();
     if lines <= HEAD_LINES + TAIL_LINES {

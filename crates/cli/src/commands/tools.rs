@@ -1,5 +1,5 @@
-//! `haft tools`: the tools a caller is shown, in the form a model provider wants; one of them as a
-//! person calls it; and why one is not among them.
+//! `haft tools`: the tools a caller is shown, in a model provider's form; one tool as a person
+//! calls it; and why a tool is not shown.
 
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ pub(crate) async fn run(args: &ToolsArgs, app: &App) -> Result<Exit, Stop> {
     app.notes(builder.notes());
     let principal = args.identity.principal(&app.env)?;
     let assembly = builder.assemble().await?;
-    // What servers offered last; none is started for a list.
+    // Uses what servers last offered; none is started for a list.
     assembly.mount_to_look()?;
     if let Some(name) = &args.why {
         return why(name, &principal, &assembly, app);

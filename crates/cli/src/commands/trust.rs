@@ -1,5 +1,5 @@
-//! `haft trust`: pins a workspace's `haft.toml`, and the scripts it names, at what they say now.
-//! Shows what that lets tools do without asking.
+//! `haft trust`: pins a workspace's `haft.toml`, and the scripts it names, at their current
+//! content. Shows what that lets tools do without asking.
 
 use clap::Args;
 use haft_host::{
@@ -73,7 +73,7 @@ pub(crate) async fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
     check(&places.name_of(&path), &path, text)?;
     let hash = sha256(&bytes);
     let before = places.trust.of(&path, hash);
-    // Pinned in memory first: what would stop every call afterwards is not trusted.
+    // Pinned in memory first: a file that would then stop every call is not trusted.
     places.trust.pin(&path, hash);
     let mut settings = places.settings()?;
     let scripts = configured_scripts(&settings)?;

@@ -1,6 +1,6 @@
-//! `haft undo`: puts back what calls changed. Finds the files in the record and asks the runtime to
-//! put them back, in calls of the tool `undo` that are planned, decided, approved and recorded like
-//! any other.
+//! `haft undo`: puts back what calls changed. Finds the files in the record and has the runtime put
+//! them back, through calls of the tool `undo` that are planned, decided, approved and recorded
+//! like any other.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
         app.notes(&[text.to_owned()]);
         return Ok(Exit::Ok);
     }
-    // The host opens the record for itself.
+    // The host opens the record itself.
     ledger.close().await.map_err(|error| Stop::ledger(&error))?;
     let ready = CallSetup::new(app, settings, principal, asking, groups.len()).await?;
     register(&ready)?;
@@ -87,7 +87,7 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
     print(&outcomes, args, &ready, app)
 }
 
-/// `undo` is for people: it is there only while this command runs.
+/// `undo` is for people: it is registered only while this command runs.
 fn register(ready: &CallSetup) -> Result<(), Stop> {
     let registry = ready.host.runtime().registry();
     let tools = undo_tool().into_iter().collect();
@@ -101,7 +101,7 @@ fn register(ready: &CallSetup) -> Result<(), Stop> {
         })
 }
 
-/// What a person should know about what is on record.
+/// What a person should know about the selected calls.
 pub(super) fn notes(changed: &SelectedChanges) -> Vec<String> {
     let mut notes: Vec<String> = changed
         .folded
@@ -119,7 +119,7 @@ pub(super) fn notes(changed: &SelectedChanges) -> Vec<String> {
     notes
 }
 
-/// The files, in groups of which each can be shown whole to a person who is asked about it.
+/// The files, in groups small enough to show in full to a person who is asked.
 fn groups(changed: &SelectedChanges) -> Vec<Vec<&WorkPath>> {
     let mut groups: Vec<Vec<&WorkPath>> = Vec::new();
     let mut room = 0;
@@ -192,8 +192,9 @@ fn print(
     Ok(exit)
 }
 
-/// Whether the groups that come later are left alone: somebody said no or stopped it, nobody can be
-/// asked, or nothing can be recorded or reached. A group that failed for what is in it says nothing about others.
+/// Whether the remaining groups are left alone: a person refused or stopped it, nobody can be
+/// asked, or nothing can be recorded or reached. A group that failed because of its content says
+/// nothing about the others.
 fn ends_the_undo(outcome: &Outcome) -> bool {
     let Some(failure) = &outcome.error else {
         return false;
@@ -217,7 +218,7 @@ fn ends_the_undo(outcome: &Outcome) -> bool {
     }
 }
 
-/// Whether a file stayed as it is that should have been put back.
+/// Whether a file that should have been put back was not.
 fn left_over(outcome: &Outcome) -> bool {
     let some = |key: &str| {
         let list = outcome

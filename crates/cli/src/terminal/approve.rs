@@ -1,6 +1,6 @@
-//! Asks the person at the terminal that made the call. The whole question is shown, escaped and not
-//! cut (`view/approval.rs` draws it); only what is typed after it appeared counts as an answer. The
-//! same question may be answered from elsewhere meanwhile, and then this one ends.
+//! Asks the person at the terminal that made the call. The whole question is shown, escaped and
+//! uncut (`view/approval.rs` draws it); only what is typed after it appeared counts as an answer.
+//! The same question may be answered from elsewhere meanwhile, and then this one ends.
 
 use std::{
     io::{IsTerminal as _, Stdin},
@@ -32,17 +32,17 @@ use super::{
 };
 use crate::view::approval;
 
-/// The longest answer that is looked at; the known ones are far shorter.
+/// The longest answer that is read; valid ones are far shorter.
 const MAX_ANSWER_BYTES: usize = 4096;
 
-/// How long a plan is shown before it can be answered. Keys that were on their way when it appeared
+/// How long a plan is shown before it can be answered. Keys already on their way when it appeared
 /// have arrived by then, and are dropped.
 const TIME_TO_LOOK: Duration = Duration::from_millis(300);
 
-/// How often the terminal is asked whether there is an answer.
+/// How often the terminal is polled for an answer.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
-/// Whether there is a person who sees questions and can answer them.
+/// Whether a person can see questions and answer them.
 pub(crate) fn somebody_is_there() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
@@ -50,25 +50,25 @@ pub(crate) fn somebody_is_there() -> bool {
 /// Who answers the questions of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerSource {
-    /// The person at this terminal, or anybody from elsewhere.
+    /// The person at this terminal, or anyone from elsewhere.
     Here,
-    /// Anybody, from elsewhere.
+    /// Anyone, from elsewhere.
     Elsewhere,
-    /// Nobody: what would ask is denied at once.
+    /// Nobody: calls that would ask are denied at once.
     Never,
 }
 
-/// Puts questions to the person at the terminal, leaves them to others, or says truthfully that
-/// there is nobody.
+/// Puts questions to the person at the terminal, leaves them to others, or reports truthfully that
+/// nobody is there.
 pub(crate) struct TerminalApprover {
     output: Output,
     suggest: Suggest,
     watcher: Arc<Watcher>,
     user: String,
     asking: AnswerSource,
-    /// Cancelled when the person stops the program, which is no answer.
+    /// Cancelled when the person stops the program, which is not an answer.
     cancel: CancellationToken,
-    /// Held while a question stands, so that there is one at a time.
+    /// Held while a question is open, so that there is one at a time.
     turn: Mutex<()>,
 }
 
@@ -93,7 +93,7 @@ impl TerminalApprover {
         }
     }
 
-    /// Says where a question that nobody answers here can be answered.
+    /// Says where a question left open here can be answered.
     fn leave_open(&self, request: &ApprovalRequest) -> ApprovalAnswer {
         let _quiet = self.watcher.quiet();
         let page = Page::new()
@@ -124,7 +124,7 @@ impl TerminalApprover {
         answer.unwrap_or(ApprovalAnswer::NobodyThere { reason: sentence })
     }
 
-    /// Asks until there is an answer; `None` once there will be none.
+    /// Asks until there is an answer; `None` once there can be none.
     async fn answer(&self, request: &ApprovalRequest) -> Option<ApprovalAnswer> {
         loop {
             let typed = self.line("Allow this one call? [y/N] (r no, and why; a always) ");
@@ -164,8 +164,8 @@ impl TerminalApprover {
     }
 }
 
-/// Puts a wish together at the terminal, and shows it exactly before it counts. `Some(None)` when the
-/// person thought better of it, `None` once nothing more can be typed.
+/// Lets the person compose a grant at the terminal, and shows it exactly before it counts.
+/// `Some(None)` if the person changed their mind, `None` once nothing more can be typed.
 pub(crate) async fn ask_for_wish(
     output: Output,
     proposals: &[GrantProposal],
@@ -204,7 +204,7 @@ async fn line(output: Output, prompt: &str) -> Option<String> {
     next_line().await.map(|line| line.trim().to_owned())
 }
 
-/// The place in a numbered list that a person types, if it is one.
+/// The position in a numbered list that a person types, if valid.
 async fn numbered(output: Output, prompt: &str) -> Option<Option<usize>> {
     let typed = line(output, prompt).await?;
     Some(
@@ -231,8 +231,8 @@ impl Approver for TerminalApprover {
     }
 }
 
-/// A question that stands on the terminal. If it is dropped before somebody answered here, it was
-/// answered elsewhere or is no longer asked, and the person is told so.
+/// A question open on the terminal. If it is dropped before an answer here, it was answered
+/// elsewhere or is no longer asked, and the person is told so.
 struct OpenPrompt<'a>(&'a TerminalApprover);
 
 impl OpenPrompt<'_> {
@@ -243,7 +243,7 @@ impl OpenPrompt<'_> {
 
 impl Drop for OpenPrompt<'_> {
     fn drop(&mut self) {
-        // What was typed so far was meant for this question, and for nobody after it.
+        // What was typed so far was meant for this question, not for a later one.
         forget_what_was_typed();
         if !self.0.cancel.is_cancelled() {
             let page = Page::new()
@@ -273,7 +273,7 @@ fn question(request: &ApprovalRequest, drawn: &approval::RenderedQuestion, to_al
     page.fitting_stderr()
 }
 
-/// What a person types after a prompt, once they had the time to read what stands above it.
+/// What a person types after a prompt, once they had time to read the text above it.
 pub(crate) async fn typed_after(output: Output, prompt: &Page) -> Option<String> {
     tokio::time::sleep(TIME_TO_LOOK).await;
     forget_what_was_typed();
@@ -281,16 +281,16 @@ pub(crate) async fn typed_after(output: Output, prompt: &Page) -> Option<String>
     next_line().await.map(|line| line.trim().to_owned())
 }
 
-/// Drops what was typed before the question was there to be read.
+/// Drops what was typed before the question appeared.
 fn forget_what_was_typed() {
-    // If the terminal cannot do it, an early answer still has to be one of the known words.
+    // If the terminal cannot do it, an early answer still has to be a valid word.
     let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
 }
 
 /// The next line typed at the terminal, or `None` once there will be none.
 ///
-/// Nothing is read unless somebody waits for it: a line read ahead would answer the next question,
-/// which nobody has seen yet. What is not read stays with the terminal, where it can be dropped.
+/// Nothing is read ahead: such a line would answer the next question, which nobody has seen yet.
+/// What is not read stays with the terminal, where it can be dropped.
 async fn next_line() -> Option<String> {
     let stdin = std::io::stdin();
     let mut line = Vec::new();

@@ -1,5 +1,5 @@
-//! One question that is answered with yes or no, for commands a person typed themselves. Calls of
-//! agents are asked about elsewhere (`approve.rs`).
+//! A yes-or-no question, for commands a person typed themselves. `approve.rs` asks about agents'
+//! calls.
 
 use super::{Output, Page, Style};
 

@@ -1,6 +1,6 @@
-//! What a person may wish beyond *once*: one of the proposed rules, where it holds and how long. The
-//! words of it, for the prompt, for `haft approve --always` and for the form that an agent shows; who
-//! keeps it checks it first.
+//! What a person may choose beyond *once*: one of the proposed rules, where it applies and how
+//! long. This is the wording, for the prompt, for `haft approve --always` and for the form an agent
+//! shows; the code that stores the choice checks it first.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use haft_mcp::server::approve::GrantChoice;
 use super::{Page, Style, visible};
 use crate::view::time;
 
-/// The longest a grant can be made for with a time: as long as a year.
+/// The longest duration of a timed grant: a year.
 const LONGEST: Duration = Duration::from_hours(24 * 366);
 
-/// How many proposals a form offers: the narrowest.
+/// How many proposals a form offers: the narrowest ones.
 const OFFERED: usize = 2;
 
-/// The longest choice of a form, in characters. A longer one would be cut by the client that draws
-/// it, and nobody should accept half a rule.
+/// The longest choice in a form, in characters. The client that draws it would cut a longer one,
+/// and nobody should accept half a rule.
 const LONGEST_CHOICE: usize = 100;
 
 /// How long a grant holds.
@@ -33,12 +33,12 @@ pub(crate) enum GrantDuration {
     Revoked,
     /// This long.
     For(Duration),
-    /// For so many calls.
+    /// For this many calls.
     Calls(u32),
 }
 
 impl GrantDuration {
-    /// Reads what a person typed: nothing, `30m`, `12h`, `7d`, or a number of calls such as `10x`.
+    /// Parses what a person typed: nothing, `30m`, `12h`, `7d`, or a number of calls such as `10x`.
     pub(crate) fn read(typed: &str) -> Result<Self, String> {
         const WANTED: &str =
             "write a time such as 30m, 12h or 7d, a number of calls such as 10x, or nothing";
@@ -64,7 +64,7 @@ impl GrantDuration {
     }
 }
 
-/// Where a grant may hold, for a call of this principal in this workspace, narrowest first.
+/// Where a grant may apply, for a call of this principal in this workspace, narrowest first.
 pub(crate) fn scopes(principal: &Principal, workspace: &GrantedWorkspace) -> [GrantScope; 3] {
     [
         GrantScope::Session(principal.session.clone()),
@@ -73,7 +73,7 @@ pub(crate) fn scopes(principal: &Principal, workspace: &GrantedWorkspace) -> [Gr
     ]
 }
 
-/// The places, numbered.
+/// The scopes, numbered.
 pub(crate) fn scopes_in_words(scopes: &[GrantScope]) -> Page {
     let mut page = Page::new();
     for (number, scope) in (1..).zip(scopes) {
@@ -85,7 +85,7 @@ pub(crate) fn scopes_in_words(scopes: &[GrantScope]) -> Page {
     page
 }
 
-/// Where a grant holds, in words.
+/// Where a grant applies, in words.
 fn in_words(scope: &GrantScope) -> String {
     let bound = visible::line(scope.shown());
     match scope {
@@ -95,7 +95,7 @@ fn in_words(scope: &GrantScope) -> String {
     }
 }
 
-/// The wish a person has put together.
+/// The grant a person has composed.
 pub(crate) fn wish(
     proposal: &GrantProposal,
     scope: GrantScope,
@@ -115,8 +115,9 @@ pub(crate) fn wish(
     }
 }
 
-/// What a form offers beside *once*: the narrowest rules, in this session and in this project. Each
-/// choice names its rules whole; `haft approve --always` has the wider ones, and other bounds.
+/// What a form offers in addition to *once*: the narrowest rules, in this session and in this
+/// project. Each choice names its rules in full; `haft approve --always` has the wider ones, and
+/// other bounds.
 pub(crate) fn choices(request: &ApprovalRequest, now: Timestamp) -> Vec<GrantChoice> {
     let offered = request.proposals.iter().take(OFFERED);
     let choices = offered.flat_map(|proposal| {
@@ -164,7 +165,7 @@ pub(crate) fn proposals(proposals: &[GrantProposal]) -> Page {
     page
 }
 
-/// The exact rules and bounds of a wish, as they will be kept.
+/// The exact rules and bounds of a grant, as they will be stored.
 pub(crate) fn exactly(wish: &GrantRequest) -> Page {
     let mut page = Page::new();
     for rule in &wish.rules {

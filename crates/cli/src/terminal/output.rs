@@ -1,4 +1,4 @@
-//! The one place that prints. Standard output carries results, standard error everything else; a
+//! The only place that prints. Standard output carries results, standard error everything else; a
 //! reader that goes away ends the program quietly.
 
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
@@ -26,7 +26,7 @@ pub(crate) enum Format {
 pub(crate) enum ColorChoice {
     /// Nowhere.
     Never,
-    /// Where a person sees them.
+    /// If a person sees them.
     OnTerminal,
     /// Everywhere.
     Always,
@@ -62,7 +62,7 @@ impl Output {
         self.stderr_is_terminal
     }
 
-    /// How a screen of its own looks on standard output.
+    /// The colours of a full screen on standard output.
     pub(crate) fn look(self) -> crate::watch::ColorMode {
         match self.colours(self.stdout_is_terminal) {
             Colours::On => crate::watch::ColorMode::Colours,
@@ -76,7 +76,7 @@ impl Output {
         to_stdout(&page.render(colours))
     }
 
-    /// Prints what a tool gave back: harmless on a terminal, exact in a pipe or a file.
+    /// Prints a tool's content: harmless on a terminal, exact in a pipe or a file.
     pub(crate) fn content(self, text: &str) -> Result<(), Stop> {
         let end = if text.is_empty() || text.ends_with('\n') {
             ""
@@ -90,7 +90,7 @@ impl Output {
         }
     }
 
-    /// Prints one JSON value: over several lines for a person, on one for a program.
+    /// Prints one JSON value: on several lines for a person, on one for a program.
     pub(crate) fn json(self, value: &impl Serialize) -> Result<(), Stop> {
         let text = if self.stdout_is_terminal {
             serde_json::to_string_pretty(value)
@@ -100,19 +100,19 @@ impl Output {
         to_stdout(&format!("{}\n", sanitise::json(&text.map_err(not_json)?)))
     }
 
-    /// Prints one JSON value on a line of its own.
+    /// Prints one JSON value on a single line.
     #[expect(clippy::unused_self, reason = "nothing prints but through an `Output`")]
     pub(crate) fn json_line(self, value: &impl Serialize) -> Result<(), Stop> {
         let text = serde_json::to_string(value).map_err(not_json)?;
         to_stdout(&format!("{}\n", sanitise::json(&text)))
     }
 
-    /// Tells a person something that is not a result.
+    /// Prints a note for a person, which is not a result.
     pub(crate) fn note(self, page: &Page) {
         to_stderr(&page.render(self.colours(self.stderr_is_terminal)));
     }
 
-    /// Says why a command could not go on.
+    /// Says why a command could not continue.
     pub(crate) fn stop(self, stop: &Stop) {
         let Some(message) = stop.message() else {
             return;
@@ -141,7 +141,7 @@ impl Output {
     }
 }
 
-/// A hint, on lines of its own.
+/// A hint, on separate lines.
 pub(crate) fn hint(text: &str) -> Page {
     Page::new().styled(Style::Warn, "hint: ").block(text).end()
 }
@@ -170,6 +170,6 @@ fn to_stdout(text: &str) -> Result<(), Stop> {
 }
 
 fn to_stderr(text: &str) {
-    // If nobody can be told, there is nobody to tell about it.
+    // If standard error fails, there is nowhere to report it.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

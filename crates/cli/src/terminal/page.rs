@@ -1,5 +1,5 @@
-//! Text for a person, put together from pieces that are sanitised one by one, so that colour codes
-//! are ours and nobody else's.
+//! Text for a person, assembled from pieces that are sanitised one by one, so that all colour codes
+//! are ours.
 
 use std::fmt::Write as _;
 
@@ -15,13 +15,13 @@ pub(crate) enum Style {
     Plain,
     /// Headings and names.
     Strong,
-    /// What is said beside the point.
+    /// Secondary information.
     Dim,
-    /// It went well.
+    /// Success.
     Good,
-    /// It went wrong, or was denied.
+    /// Failure or denial.
     Bad,
-    /// Somebody should look.
+    /// Needs attention.
     Warn,
 }
 
@@ -39,7 +39,7 @@ impl Style {
     }
 }
 
-/// Text for a person.
+/// Styled, sanitised text for a person.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Page {
     pieces: Vec<(Style, String)>,
@@ -51,12 +51,12 @@ impl Page {
         Self::default()
     }
 
-    /// Adds text that stays on its line.
+    /// Adds text that must stay on its line.
     pub(crate) fn text(self, text: impl AsRef<str>) -> Self {
         self.styled(Style::Plain, text)
     }
 
-    /// Adds text that stays on its line, in a style.
+    /// Adds text that must stay on its line, in a style.
     pub(crate) fn styled(mut self, style: Style, text: impl AsRef<str>) -> Self {
         self.pieces.push((style, sanitise::inline(text.as_ref())));
         self
@@ -109,15 +109,15 @@ impl Page {
                 }
             }
         }
-        // What ends with a line end has no further line.
+        // Text that ends with a line end has no further line.
         if lines.last().is_some_and(Vec::is_empty) {
             lines.pop();
         }
         lines
     }
 
-    /// The same with no line wider than this: what is longer goes on beneath, behind a margin, so
-    /// that the terminal's own wrapping cannot put the agent's text where ours begins.
+    /// The same with no line wider than this. Longer lines continue below, behind a margin, so that
+    /// the terminal's own wrapping cannot put the agent's text where ours begins.
     pub(crate) fn wrapped(&self, width: usize) -> Self {
         let mut page = Self::new();
         for line in self.lines() {
@@ -129,7 +129,7 @@ impl Page {
         page
     }
 
-    /// The same, as wide as standard error is, where that is a terminal.
+    /// The same, wrapped to the width of standard error if that is a terminal.
     pub(crate) fn fitting_stderr(self) -> Self {
         match tcgetwinsize(std::io::stderr()) {
             Ok(size) if size.ws_col > 0 => self.wrapped(usize::from(size.ws_col)),
@@ -153,12 +153,12 @@ impl Page {
     }
 }
 
-/// What the further parts of a line that was too long start with.
+/// The margin of a continued line.
 const CONTINUED: &str = "        ↳ ";
 
-/// A line as the lines it takes on a screen of this width.
+/// Splits a line into the lines it takes on a screen of this width.
 pub(crate) fn wrap(line: Vec<(Style, String)>, width: usize) -> Vec<Vec<(Style, String)>> {
-    // Narrower than this nothing can be read, and a margin would leave no room.
+    // Narrower than this is unreadable, and a margin would leave no room.
     let width = width.max(CONTINUED.chars().count() + 4);
     let mut wrapped = Vec::new();
     let mut current: Vec<(Style, String)> = Vec::new();

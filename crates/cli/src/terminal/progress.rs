@@ -1,5 +1,5 @@
-//! What a person sees while they wait: a spinner, or a bar where the tool knows how far it is. Only
-//! on a terminal, only after a moment, and never while a question stands.
+//! What a person sees while waiting: a spinner, or a bar if the tool knows its progress. Only on a
+//! terminal, only after a moment, and never while a question is open.
 
 use std::{
     sync::{
@@ -18,16 +18,16 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::sanitise;
 
-/// Work that is done sooner is not worth a spinner.
+/// Work that finishes sooner is not worth a spinner.
 const PATIENCE: Duration = Duration::from_millis(400);
 
 /// How often the spinner turns.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The most characters of a status that are shown.
+/// The most characters shown of a status.
 const MAX_STATUS_CHARS: usize = 60;
 
-/// Watches calls and shows how far they are.
+/// Watches calls and shows their progress.
 pub(crate) struct Watcher {
     bar: ProgressBar,
     visible: bool,
@@ -68,7 +68,7 @@ impl Watcher {
         }
     }
 
-    /// Shows the spinner once the work has taken a moment. To be called now and then.
+    /// Shows the spinner once the work has taken a moment. Call it now and then.
     pub(crate) fn look(&self) {
         let mut state = self.state();
         if self.visible
@@ -81,7 +81,7 @@ impl Watcher {
         }
     }
 
-    /// Hides the spinner while a question stands.
+    /// Hides the spinner while a question is open.
     pub(crate) fn quiet(&self) -> SpinnerPause<'_> {
         let mut state = self.state();
         state.questions += 1;
@@ -92,7 +92,7 @@ impl Watcher {
         SpinnerPause(self)
     }
 
-    /// Takes the spinner away for good.
+    /// Removes the spinner for good.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }

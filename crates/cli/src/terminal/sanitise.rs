@@ -1,15 +1,15 @@
 //! Makes text harmless for a terminal: control characters, C1, direction overrides and characters
-//! without width are shown as escapes, so that what is read is what is there.
+//! without width are shown as escapes, so that the text reads as what it is.
 //!
 //! This is for people. `--json` gives programs the exact text.
 
 use std::fmt::Write as _;
 
-// One list of what hides, for text on a terminal and in a client's form.
+// One list of deceptive characters, for text on a terminal and in a client's form.
 pub(crate) use haft_mcp::foreign::is_deceptive;
 
-/// Text of several lines: line ends and tabs stay, everything else that is not what it looks like
-/// is escaped.
+/// Multi-line text: line ends and tabs stay, everything else that is not what it looks like is
+/// escaped.
 pub(crate) fn block(text: &str) -> String {
     escape(text, |c| c == '\n' || c == '\t')
 }
@@ -19,8 +19,8 @@ pub(crate) fn inline(text: &str) -> String {
     escape(text, |_| false)
 }
 
-/// Replaces what a terminal could act on in JSON text by JSON's own escapes. The value stays the
-/// same; only its spelling changes.
+/// Replaces what a terminal could act on in JSON text with JSON escapes. The value stays the same;
+/// only its spelling changes.
 pub(crate) fn json(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,24 +1,25 @@
-//! Spells text a person is asked to approve so that nothing in it hides and no two texts look alike.
+//! Spells text a person is asked to approve so that nothing in it hides and no two texts look
+//! alike.
 //!
-//! Whatever is not seen as it is stands in angle brackets (`⟨ESC⟩`, `⟨U+202E⟩`, `⟨2000 spaces⟩`), and
-//! so does a bracket of the text's own. Nothing is left out: a long run of blanks is counted, not
-//! drawn, so that nothing can be pushed off the screen behind it. `sanitise.rs` is for everything
-//! that nobody approves.
+//! Whatever cannot be seen as it is appears in angle brackets (`⟨ESC⟩`, `⟨U+202E⟩`,
+//! `⟨2000 spaces⟩`), and so does a bracket of the text itself. Nothing is left out: a long run of
+//! blanks is counted, not drawn, so that nothing can be pushed off the screen behind it.
+//! `sanitise.rs` is for text that nobody approves.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
 use super::sanitise;
 
-/// Runs of spaces from this length on are counted.
+/// Runs of at least this many spaces are counted.
 const LONG_SPACES: usize = 9;
 
-/// Runs of empty lines from this length on are counted.
+/// Runs of at least this many empty lines are counted.
 const LONG_EMPTY: usize = 4;
 
-/// How a tab looks. It keeps the indentation of code readable, and is seen.
+/// How a tab looks: visible, and code stays readable.
 const TAB: &str = "⇥   ";
 
-/// A text on one line; its line ends are spelt.
+/// A text on one line; its line ends are spelt out.
 pub(crate) fn line(text: &str) -> String {
     let mut seen = String::with_capacity(text.len() + 16);
     let mut rest = text.chars().peekable();
@@ -52,15 +53,15 @@ pub(crate) fn line(text: &str) -> String {
     seen
 }
 
-/// A JSON value over several lines. How they are indented is ours; all else is spelt.
+/// A JSON value on several lines. The indentation is ours; all else is spelt out.
 pub(crate) fn json(value: &serde_json::Value) -> Vec<String> {
-    // JSON escapes what a terminal could act on; what is left to see is spelt once more.
+    // JSON escapes what a terminal could act on; the rest is spelt out here.
     let pretty = serde_json::to_string_pretty(value).unwrap_or_default();
     let pretty = sanitise::json(&pretty);
     pretty
         .lines()
         .map(|one| {
-            // No text of the value's own begins a line: its line ends are escaped.
+            // No text of the value starts a line: its line ends are escaped.
             let text = one.trim_start_matches(' ');
             let indent = one.get(..one.len() - text.len()).unwrap_or_default();
             format!("{indent}{}", line(text))
@@ -68,7 +69,7 @@ pub(crate) fn json(value: &serde_json::Value) -> Vec<String> {
         .collect()
 }
 
-/// A text of several lines, line by line; many empty ones in a row are counted.
+/// A multi-line text, line by line; many empty lines in a row are counted.
 pub(crate) fn lines(text: &str) -> Vec<String> {
     let mut seen = Vec::new();
     let mut empty = 0_usize;
@@ -81,7 +82,7 @@ pub(crate) fn lines(text: &str) -> Vec<String> {
         *empty = 0;
     };
     for one in text.split('\n') {
-        // Blanks alone are as empty to the eye as nothing, but they are not the same text.
+        // A line of blanks looks empty, but is not the same text.
         if one.is_empty() {
             empty += 1;
             continue;
@@ -93,25 +94,25 @@ pub(crate) fn lines(text: &str) -> Vec<String> {
     seen
 }
 
-/// The letters of a text that are not ASCII and are drawn as they are: some of them look like others.
+/// The non-ASCII letters of a text that are drawn as they are: some look like others.
 pub(crate) fn letters(text: &str) -> BTreeSet<char> {
     let foreign = |c: &char| !c.is_ascii() && !hides(*c);
     text.chars().filter(foreign).collect()
 }
 
-/// Whether a character is not seen, or not as what it is.
+/// Whether a character is invisible, or looks like something else.
 fn hides(c: char) -> bool {
     matches!(c, '⟨' | '⟩' | '⇥')
         || sanitise::is_deceptive(c)
         // Blanks other than the space look like it, or like nothing.
         || (c.is_whitespace() && c != ' ')
-        // Marks that are drawn over the letter before them.
+        // Marks drawn over the letter before them.
         || matches!(
             c,
             '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{1ab0}'..='\u{1aff}'
             | '\u{1dc0}'..='\u{1dff}' | '\u{20d0}'..='\u{20ff}' | '\u{fe20}'..='\u{fe2f}'
         )
-        // Private letters look like whatever a font makes of them.
+        // Private letters look like whatever the font makes of them.
         || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}')
 }
 
@@ -178,7 +179,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Two texts that differ never look alike.
+        /// Two different texts never look alike.
         #[test]
         fn ap_09_texts_that_differ_are_seen_to(
             a in "[a⟨⟩⇥\\\\ \n\t\r0-9\u{1b}LFUspace+]{0,40}",

@@ -1,10 +1,10 @@
 //! A question to a person, drawn from its canonical form and nothing else, after checking that the
-//! form is the one whose digest the answer will bind. The terminal that made the call, `haft
-//! approve` and the watch screen show all of it; an agent's own box shows it in brief (`brief.rs`),
-//! from the same pieces. There is no other drawing.
+//! form is the one whose digest the answer will bind. The terminal that made the call,
+//! `haft approve` and the watch screen show all of it; an agent's own box shows it in brief
+//! (`brief.rs`), from the same pieces. Nothing else draws questions.
 //!
-//! Nothing hides: text of the agent's goes through `terminal/visible.rs`, every line starts with a
-//! word or a margin of ours, and a field this version does not know is shown as it is recorded.
+//! Nothing hides: the agent's text goes through `terminal/visible.rs`, every line starts with our
+//! own word or margin, and a field this version does not know is shown as recorded.
 
 mod access;
 mod brief;
@@ -19,20 +19,20 @@ use serde_json::{Map, Value};
 
 use crate::terminal::{Page, Style, visible};
 
-/// What every line below a heading starts with.
+/// The start of every line below a heading.
 const MARGIN: &str = "          ";
 
-/// A question as a person sees it.
+/// A question in the form a person sees.
 #[derive(Debug, Clone)]
 pub(crate) struct RenderedQuestion {
-    /// Who asks, where, and within which bounds.
+    /// Who asks, where, and with which limits.
     pub(crate) facts: Page,
     /// What will happen.
     pub(crate) heart: Page,
 }
 
 impl RenderedQuestion {
-    /// All of it; what will happen comes last, next to the question.
+    /// All of it; what will happen comes last, next to the prompt.
     pub(crate) fn whole(&self) -> Page {
         self.facts.clone().page(self.heart.clone())
     }
@@ -42,7 +42,7 @@ impl RenderedQuestion {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FormMismatch;
 
-/// Draws a question, if its form is the one with this digest.
+/// Draws a question, if its form has this digest.
 pub(crate) fn draw(form: &Value, digest: PlanDigest) -> Result<RenderedQuestion, FormMismatch> {
     let fields = checked(form, digest)?;
     Ok(RenderedQuestion {
@@ -51,8 +51,8 @@ pub(crate) fn draw(form: &Value, digest: PlanDigest) -> Result<RenderedQuestion,
     })
 }
 
-/// Draws what a person needs to judge a question, with why it is asked, if its form is the one with
-/// this digest.
+/// Draws what a person needs to judge a question, with why it is asked, if its form has this
+/// digest.
 pub(crate) fn brief(
     form: &Value,
     digest: PlanDigest,
@@ -62,7 +62,7 @@ pub(crate) fn brief(
     Ok(brief::draw(checked(form, digest)?, why, room))
 }
 
-/// The fields of a form, if it is the one with this digest.
+/// The fields of a form, if it has this digest.
 fn checked(form: &Value, digest: PlanDigest) -> Result<&Map<String, Value>, FormMismatch> {
     let fields = form.as_object().ok_or(FormMismatch)?;
     if haft_runtime::digest_of(form) != digest {
@@ -71,8 +71,7 @@ fn checked(form: &Value, digest: PlanDigest) -> Result<&Map<String, Value>, Form
     Ok(fields)
 }
 
-/// What questions are grouped by when there are many: the agent, the tool and the program or the
-/// kind of access.
+/// The key for grouping many questions: the agent, the tool and the program or the kind of access.
 pub(crate) fn kind(form: &Value) -> String {
     let tool = text(form.get("tool")).trim_start_matches("builtin/");
     let agent = text(form.pointer("/principal/agent"));
@@ -92,7 +91,7 @@ pub(crate) fn kind(form: &Value) -> String {
     visible::line(&format!("{agent} {tool} {}", what.unwrap_or_default()))
 }
 
-/// The fields of a form that are drawn in words; any other is drawn as it is.
+/// The fields of a form that are drawn in words; any other is drawn as recorded.
 const KNOWN: &[&str] = &[
     "form",
     "principal",
@@ -105,7 +104,7 @@ const KNOWN: &[&str] = &[
     "effects",
     "backend",
     "workspace",
-    // People know it by its root.
+    // People know the workspace by its root.
     "workspace_id",
     "tier",
     "egress",
@@ -141,7 +140,7 @@ fn facts(form: &Map<String, Value>, digest: PlanDigest) -> Page {
     page
 }
 
-/// The fields this version does not know, as they are recorded.
+/// The fields this version does not know, as recorded.
 fn further(form: &Map<String, Value>) -> Page {
     let unknown = form
         .iter()
@@ -151,7 +150,7 @@ fn further(form: &Map<String, Value>) -> Page {
     })
 }
 
-/// Where the session has read from, which may be what made the agent ask.
+/// What the session has read, which may be why the agent asks.
 fn read_from(form: &Map<String, Value>) -> Page {
     let read_from = texts(form, "read_from");
     if read_from.is_empty() {
@@ -163,7 +162,7 @@ fn read_from(form: &Map<String, Value>) -> Page {
     Page::new().field("read from", said)
 }
 
-/// The input as it will be used, a parameter a line.
+/// The input as it will be used, one line per parameter.
 fn drawn_input(input: &Value) -> Page {
     Page::new().field_block("input", &visible::json(input).join("\n"))
 }
@@ -186,14 +185,14 @@ fn heart(form: &Map<String, Value>) -> Page {
     page.page(beware(form))
 }
 
-/// Letters in commands, paths and hosts that can be taken for others.
+/// Letters in commands, paths and hosts that can be mistaken for others.
 fn beware(form: &Map<String, Value>) -> Page {
     let mut letters = BTreeSet::new();
     for access in items(form.get("accesses")) {
         gather(access, &mut letters);
     }
     for part in items(form.get("preview")) {
-        // The content of a file may be in any language; its name is another matter.
+        // A file's content may be in any language; its name is checked.
         match text(part.get("kind")) {
             "diff" => letters.extend(visible::letters(text(part.get("path")))),
             _ => gather(part, &mut letters),
@@ -288,7 +287,7 @@ fn confinement(form: &Map<String, Value>) -> String {
     format!("{tier}; {}", network(form.get("egress")))
 }
 
-/// The hosts a sandboxed command may reach, every one of them: they are part of what is approved.
+/// The hosts a sandboxed command may reach, all of them: they are part of what is approved.
 fn network(rules: Option<&Value>) -> String {
     let written = |name: &str| {
         let rules = items(rules.and_then(|rules| rules.get(name)));

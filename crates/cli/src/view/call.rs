@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::time;
 use crate::terminal::Style;
 
-/// The fewest characters of an id that are shown: its moment in milliseconds.
+/// The fewest characters shown of an id: its timestamp in milliseconds.
 const MIN_ID_CHARS: usize = 13;
 
 /// A recorded call for programs.
@@ -70,12 +70,12 @@ impl EventView {
     }
 }
 
-/// The word for how a call ended; `open` while it has not.
+/// The word for a call's outcome; `open` while there is none.
 pub(crate) fn outcome(terminal: Option<Terminal>) -> &'static str {
     terminal.map_or("open", Terminal::as_str)
 }
 
-/// How an ending looks.
+/// The style of an outcome.
 pub(crate) fn outcome_style(terminal: Option<Terminal>) -> Style {
     match terminal {
         Some(Terminal::Succeeded) => Style::Good,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::terminal::{Page, Style};
 
-/// A decision. The same shape as in the record, so that it reads both.
+/// A decision. It has the same shape as in the record, so that it parses both.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct DecisionView {
     pub(crate) verdict: String,
@@ -19,7 +19,7 @@ pub(crate) struct DecisionView {
     pub(crate) policy: String,
 }
 
-/// A rule and where it stands.
+/// A rule and where it is.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RuleView {
     pub(crate) text: String,
@@ -82,7 +82,7 @@ impl std::fmt::Display for RuleView {
     }
 }
 
-/// How a verdict looks.
+/// The style of a verdict.
 pub(crate) fn verdict_style(verdict: &str) -> Style {
     match verdict {
         "allow" => Style::Good,

@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use super::time;
 
-/// A standing approval.
 #[derive(Debug, Serialize)]
 pub(crate) struct GrantView {
     pub(crate) id: String,
@@ -26,7 +25,6 @@ pub(crate) struct GrantView {
 }
 
 impl GrantView {
-    /// Of a grant.
     pub(crate) fn of(grant: &Grant) -> Self {
         Self {
             id: grant.id.to_string(),
@@ -43,7 +41,7 @@ impl GrantView {
     }
 }
 
-/// Where it holds, in words.
+/// Where it applies, in words.
 pub(crate) fn place(scope: &GrantScope) -> String {
     match scope {
         GrantScope::Session(session) => format!("in session `{session}`"),
@@ -52,7 +50,7 @@ pub(crate) fn place(scope: &GrantScope) -> String {
     }
 }
 
-/// How long it holds, in words.
+/// How long it applies, in words.
 pub(crate) fn lasting(grant: &Grant) -> String {
     let until = grant
         .until

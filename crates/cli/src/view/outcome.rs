@@ -159,7 +159,7 @@ impl OutcomeView {
         }
     }
 
-    /// The same with another hint, for a call that did not succeed.
+    /// The same with a different hint, for a call that did not succeed.
     pub(crate) fn hinting(mut self, hint: Option<String>) -> Self {
         if let (Some(failure), Some(hint)) = (&mut self.error, hint) {
             failure.hint = Some(hint);
@@ -168,7 +168,7 @@ impl OutcomeView {
     }
 
     /// What a person is told after the content: what went wrong, and where to read more. A success
-    /// that nobody watches needs no words.
+    /// that nobody watches needs no message.
     pub(crate) fn epilogue(&self, watched: bool) -> Page {
         let mut page = Page::new();
         for piece in &self.content {

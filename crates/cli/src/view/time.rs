@@ -9,7 +9,7 @@ pub(crate) fn rfc3339(at: Timestamp) -> String {
     jiff::Timestamp::from_microsecond(at.0).map_or_else(|_| at.0.to_string(), |at| at.to_string())
 }
 
-/// Date and time of day where the person is.
+/// The local date and time of day.
 pub(crate) fn local(at: Timestamp) -> String {
     match jiff::Timestamp::from_microsecond(at.0) {
         Ok(at) => at
@@ -34,7 +34,7 @@ pub(crate) fn duration(microseconds: u64) -> String {
     }
 }
 
-/// A time that has passed or is left, in one unit: `5s`, `12m`, `3h`, `9d`.
+/// An elapsed or remaining time, in one unit: `5s`, `12m`, `3h`, `9d`.
 pub(crate) fn rough(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..60 => format!("{seconds}s"),

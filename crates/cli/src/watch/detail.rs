@@ -1,5 +1,5 @@
-//! One question on the screen: its lines, how far it is scrolled, and which lines have been seen.
-//! Saying yes takes having seen all of them.
+//! One question on the screen: its lines, the scroll position, and which lines have been seen. A
+//! yes requires having seen all of them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,6 @@ use crate::{
     view::{approval, time},
 };
 
-/// One question.
 #[derive(Debug, Clone)]
 pub(super) struct Detail {
     pub(super) item: Arc<Item>,
@@ -21,9 +20,9 @@ pub(super) struct Detail {
     seen: Vec<bool>,
     pub(super) top: usize,
     pub(super) opened: Timestamp,
-    /// Whether it still waits.
+    /// Whether it is still open.
     pub(super) open: bool,
-    /// The reason that is being typed.
+    /// The reason being typed.
     pub(super) reason: Option<String>,
 }
 
@@ -54,7 +53,7 @@ impl CannotShow {
 }
 
 impl Detail {
-    /// Opens a question. It starts where what will happen starts, unless all of it fits.
+    /// Opens a question. It is scrolled to where what will happen starts, unless all of it fits.
     pub(super) fn open(item: Arc<Item>, size: ScreenSize, now: Timestamp) -> Self {
         let page = match &item.form {
             None => Err(CannotShow::Secret),
@@ -83,7 +82,7 @@ impl Detail {
         detail
     }
 
-    /// Lays the lines out for a screen. What was seen at another width must be seen again.
+    /// Lays the lines out for a screen. Lines seen at another width must be seen again.
     pub(super) fn fit(&mut self, size: ScreenSize) {
         let width = usize::from(size.width);
         let laid_out = |page: &Page| -> Vec<_> {
@@ -105,7 +104,7 @@ impl Detail {
         self.scroll_to(begin, size);
     }
 
-    /// Scrolls so that this line is the first, as far as there are lines.
+    /// Scrolls so that this line is the first, as far as possible.
     pub(super) fn scroll_to(&mut self, top: usize, size: ScreenSize) {
         let last = self.lines.len().saturating_sub(size.body());
         self.top = top.min(last);

@@ -1,8 +1,8 @@
-//! `haft approvals --watch`: the questions that wait, live on the whole screen, answered by key.
+//! `haft approvals --watch`: the open questions, live on the whole screen, answered by key.
 //!
-//! Three parts that know nothing of each other's business: `state.rs` and `update.rs` turn events
-//! into state and wishes and touch nothing; `render.rs` draws a state; `screen.rs` owns the terminal.
-//! This file moves events between them and the store.
+//! Three independent parts: `state.rs` and `update.rs` turn events into state and actions and touch
+//! nothing; `render.rs` draws a state; `screen.rs` owns the terminal. This file moves events
+//! between them and the store.
 
 mod detail;
 mod render;
@@ -35,7 +35,7 @@ use crate::{
     stop::Stop,
 };
 
-/// How often the record is looked at.
+/// How often the record is polled.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Follows the questions until the person leaves.
@@ -61,7 +61,7 @@ pub(crate) async fn run(
             () = ends.asked() => return Ok(Exit::Ok),
             event = screen.event() => match event {
                 Some(event) => event,
-                // The terminal has gone.
+                // The terminal is gone.
                 None => return Ok(Exit::Ok),
             },
             _ = looks.tick() => desk.look().await,
@@ -135,7 +135,7 @@ fn no_screen(error: &std::io::Error) -> Stop {
     )
 }
 
-/// The signals that end the program. The screen is given back first.
+/// The signals that end the program. The screen is restored first.
 struct EndSignals {
     signals: [Signal; 3],
 }

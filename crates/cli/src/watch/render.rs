@@ -1,5 +1,5 @@
-//! Draws a state. Everything that is not ours has been spelt by `terminal/visible.rs` before it gets
-//! here. Without colours the same things are told apart by bold, dim and reversed.
+//! Draws a state. `terminal/visible.rs` has spelt out everything that is not ours before it gets
+//! here. Without colours, bold, dim and reversed tell the same things apart.
 
 use ratatui::{
     Frame,
@@ -77,7 +77,7 @@ const HELP: &[&str] = &[
     "A question that is answered elsewhere, or lapses, disappears by itself.",
 ];
 
-/// Draws everything.
+/// Draws the whole screen.
 pub(super) fn draw(watch: &WatchState, look: ColorMode, frame: &mut Frame<'_>) {
     let [title, body, said, keys] = Layout::vertical([
         Constraint::Length(2),
@@ -155,7 +155,7 @@ fn draw_mode(
     }
 }
 
-/// The end of a text that is typed, as much as fits.
+/// The end of a typed text, as much as fits.
 fn end_of(text: &str, width: usize) -> String {
     let skipped = text.chars().count().saturating_sub(width);
     text.chars().skip(skipped).collect()

@@ -1,5 +1,5 @@
-//! The terminal while the watch screen has it: taken over, drawn on, read from, and given back
-//! whatever happens, also when the program panics.
+//! The terminal while the watch screen owns it: taken over, drawn on, read from, and restored
+//! whatever happens, even if the program panics.
 
 use std::{
     io,
@@ -20,11 +20,11 @@ use super::{
     update::{Event, Key},
 };
 
-/// How long the reader waits for a key before it looks whether it is still wanted. Also how long it
-/// may hold up the end of the program.
+/// How long the reader waits for a key before it checks whether it is still needed. Also how long
+/// it may delay the end of the program.
 const READ_WAIT: Duration = Duration::from_millis(50);
 
-/// The most keys that wait to be taken up.
+/// The most keys queued.
 const MAX_KEYS: usize = 64;
 
 /// The whole terminal.
@@ -36,9 +36,9 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal over.
+    /// Takes over the terminal.
     pub(super) fn open(look: ColorMode) -> io::Result<Self> {
-        // Also sees to it that a panic gives the terminal back before it is reported.
+        // Also installs a hook so that a panic restores the terminal before it is reported.
         let terminal = ratatui::try_init()?;
         let over = Arc::new(AtomicBool::new(false));
         let (sender, events) = mpsc::channel(MAX_KEYS);
@@ -52,7 +52,7 @@ impl Screen {
         })
     }
 
-    /// How large it is.
+    /// The terminal's size.
     pub(super) fn size(&self) -> io::Result<ScreenSize> {
         let size = self.terminal.size()?;
         Ok(ScreenSize {
@@ -61,7 +61,7 @@ impl Screen {
         })
     }
 
-    /// The next key or change of size; `None` once there will be none.
+    /// The next key or resize; `None` once there will be none.
     pub(super) async fn event(&mut self) -> Option<Event> {
         self.events.recv().await
     }
@@ -82,7 +82,7 @@ impl Drop for Screen {
     }
 }
 
-/// Reads keys until nobody wants them.
+/// Reads keys until nobody needs them.
 fn read(events: &mpsc::Sender<Event>, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         let read = match event::poll(READ_WAIT) {

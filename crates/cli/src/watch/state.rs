@@ -1,5 +1,5 @@
-//! What the watch screen shows: the questions, where the person is among them, and what was said
-//! last. Plain data; `update.rs` changes it, `render.rs` draws it.
+//! What the watch screen shows: the questions, where the person is among them, and the last
+//! message. Plain data; `update.rs` changes it, `render.rs` draws it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,11 +12,9 @@ use serde_json::Value;
 use super::detail::Detail;
 use crate::{terminal::visible, view::approval};
 
-/// From so many questions on, those of one kind are shown as one line until the person wants
-/// otherwise.
+/// From this many questions on, those of one kind share a line until the person wants otherwise.
 const MANY: usize = 20;
 
-/// How large the screen is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ScreenSize {
     /// In columns.
@@ -32,7 +30,7 @@ impl ScreenSize {
     }
 }
 
-/// A question, as far as the list needs it.
+/// The parts of a question that the list needs.
 #[derive(Debug, Clone)]
 pub(super) struct Item {
     pub(super) id: ApprovalId,
@@ -71,12 +69,12 @@ impl Item {
 pub(super) enum Row {
     /// One question.
     One(Arc<Item>),
-    /// Several of one kind; the oldest first.
+    /// Several of one kind, oldest first.
     Group(Vec<Arc<Item>>),
 }
 
 impl Row {
-    /// The question it stands for, or the oldest of them.
+    /// The question it represents, or the oldest of them.
     pub(super) fn first(&self) -> Option<&Arc<Item>> {
         match self {
             Self::One(item) => Some(item),
@@ -85,10 +83,10 @@ impl Row {
     }
 }
 
-/// Whether questions of one kind are one line.
+/// Whether questions of one kind share a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Grouping {
-    /// When there are many.
+    /// If there are many.
     Automatic,
     /// Always.
     Grouped,
@@ -99,11 +97,11 @@ pub(super) enum Grouping {
 /// What a person is doing.
 #[derive(Debug, Clone)]
 pub(super) enum Mode {
-    /// Looking at the list, of all questions or of one kind.
+    /// Viewing the list, of all questions or of one kind.
     List,
-    /// Looking at one question.
+    /// Viewing one question.
     Detail(Box<Detail>),
-    /// Saying whether really all of a kind are refused.
+    /// Confirming that all questions of a kind are refused.
     RefuseAll(Vec<Arc<Item>>),
     /// Reading what the keys do.
     Help(Box<Mode>),
@@ -119,17 +117,17 @@ pub(super) struct WatchState {
     /// Whether the record has been read yet.
     pub(super) looked: bool,
     pub(super) grouping: Grouping,
-    /// The kind that is looked into, if one is.
+    /// The kind being viewed, if any.
     pub(super) within: Option<String>,
     /// The selected row.
     pub(super) selected: usize,
     pub(super) mode: Mode,
-    /// What was said last.
+    /// The last message.
     pub(super) said: Option<String>,
 }
 
 impl WatchState {
-    /// Nothing seen yet.
+    /// The state before the record has been read.
     pub(super) fn new(size: ScreenSize) -> Self {
         Self {
             size,
@@ -144,7 +142,7 @@ impl WatchState {
         }
     }
 
-    /// Whether questions of one kind are one line now.
+    /// Whether questions of one kind share a line now.
     pub(super) fn grouped(&self) -> bool {
         match self.grouping {
             Grouping::Automatic => self.items.len() >= MANY,

@@ -70,7 +70,7 @@ fn approval(agent: &str, script: &str, diff_lines: usize) -> Approval {
     }
 }
 
-/// A screen on which these questions wait.
+/// A screen with these open questions.
 fn watching(pending: &[Approval]) -> WatchState {
     let mut watch = WatchState::new(SMALL);
     watch.update(Event::Fresh(pending.to_vec()), at(5_000));
@@ -159,7 +159,7 @@ fn ap_08_yes_takes_having_seen_all_of_it() {
         shown.contains("not all of it has been on the screen"),
         "{shown}"
     );
-    // Any number of yes only shows more of it, until the end was there.
+    // Any number of yes keys only scrolls further, until the end has been shown.
     let mut presses = 0;
     let wishes = loop {
         let wishes = press(&mut watch, "y");
@@ -257,12 +257,12 @@ fn ap_13_a_flood_is_one_line_and_hides_nothing_else() {
     let shown = screen(&watch);
     assert!(shown.contains("300x  noisy bash curl"), "{shown}");
     assert!(shown.contains("bash: git push"), "{shown}");
-    // A group is looked into, never allowed.
+    // A group is opened, never allowed.
     assert_eq!(press(&mut watch, "y"), []);
     assert!(matches!(watch.mode, Mode::List));
     assert!(screen(&watch).contains("bash: curl example.com/0"));
     press(&mut watch, "q");
-    // It can be refused as a whole, after asking.
+    // It can be refused as a whole, after a confirmation.
     assert_eq!(press(&mut watch, "nx"), []);
     let wishes = press(&mut watch, "ny");
     assert_eq!(wishes.len(), 300);

@@ -1,5 +1,5 @@
-//! From what happens to what is shown next and what is to be done. Pure: it is told the time, touches
-//! neither the terminal nor the store, and so every key can be tested.
+//! Turns events into the next state and the actions to take. Pure: the time is passed in, and
+//! neither the terminal nor the store is touched, so every key can be tested.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,34 +13,33 @@ use super::{
     state::{Grouping, Item, Mode, Row, ScreenSize, WatchState},
 };
 
-/// How long a question is on the screen before a yes counts. A key that was on its way when it
+/// How long a question is on the screen before a yes counts. A key already on its way when it
 /// appeared has arrived by then.
 const TIME_TO_LOOK: Duration = Duration::from_millis(300);
 
-/// The longest reason that can be typed.
+/// The longest reason that can be typed, in characters.
 const MAX_REASON_CHARS: usize = 500;
 
-/// Something happened.
 #[derive(Debug, Clone)]
 pub(super) enum Event {
     /// A key.
     Pressed(Key),
-    /// The screen has another size.
+    /// The screen has a new size.
     Resized(ScreenSize),
     /// The open questions, oldest first.
     Fresh(Vec<Approval>),
     /// The record could not be read.
     Trouble(String),
-    /// An answer was taken, or not.
+    /// An answer was accepted, or not.
     Answered {
-        /// What was answered.
+        /// The answer given.
         given: Box<AnswerChoice>,
-        /// How it stands now, or why it was not taken.
+        /// The question's new state, or why the answer was not accepted.
         result: Result<Approval, String>,
     },
 }
 
-/// A key, as far as this screen knows keys.
+/// A key that this screen uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
     Up,
@@ -56,7 +55,6 @@ pub(super) enum Key {
     Char(char),
 }
 
-/// Something to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WatchAction {
     /// Answer a question.
@@ -65,14 +63,13 @@ pub(super) enum WatchAction {
     Leave,
 }
 
-/// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AnswerChoice {
     pub(super) id: ApprovalId,
     /// The digest of what was on the screen.
     pub(super) digest: PlanDigest,
     pub(super) verdict: GivenVerdict,
-    /// What it is about, for the message afterwards.
+    /// A summary for the message afterwards.
     pub(super) summary: String,
 }
 
@@ -88,7 +85,7 @@ impl AnswerChoice {
 }
 
 impl WatchState {
-    /// Takes an event up; what is to be done about it.
+    /// Handles an event and returns the actions to take.
     pub(super) fn update(&mut self, event: Event, now: Timestamp) -> Vec<WatchAction> {
         self.now = now;
         match event {
@@ -145,7 +142,7 @@ impl WatchState {
             }
             Key::Char('q') => return vec![WatchAction::Leave],
             Key::Enter | Key::Char('l' | 'y' | 'n' | 'r' | 'a') => match rows.get(self.selected) {
-                // Whatever the answer will be, the question comes first.
+                // Whatever the answer will be, the question is shown first.
                 Some(Row::One(item)) => self.look_at(Arc::clone(item)),
                 Some(Row::Group(items)) if key == Key::Char('n') => {
                     self.mode = Mode::RefuseAll(items.clone());
@@ -205,7 +202,7 @@ impl WatchState {
         Vec::new()
     }
 
-    /// A yes counts once the whole question has been on the screen, and for a moment.
+    /// A yes counts only after the whole question has been on the screen for a moment.
     fn yes(&mut self, detail: &mut Detail) -> Option<WatchAction> {
         if !detail.open {
             self.said = Some(NOT_OPEN.to_owned());
@@ -213,7 +210,7 @@ impl WatchState {
             self.said = Some(why.as_str().to_owned());
         } else if let Some(unseen) = detail.unseen() {
             detail.scroll_to(unseen, self.size);
-            // Having seen it is not having read it: the next yes counts from here.
+            // Seen is not yet read: the next yes counts from here.
             detail.opened = self.now;
             self.said = Some(match detail.unseen() {
                 Some(_) => {
@@ -267,7 +264,7 @@ impl WatchState {
         Vec::new()
     }
 
-    /// Refusing many at once keeps things from happening; there is no such key for allowing them.
+    /// Refusing many at once only prevents things; there is no such key for allowing them.
     fn in_refuse_all(&mut self, items: Vec<Arc<Item>>, key: Key) -> Vec<WatchAction> {
         if key != Key::Char('y') {
             self.said = Some("none refused".to_owned());
@@ -296,7 +293,7 @@ impl WatchState {
             .get(self.selected)
             .and_then(Row::first)
             .map(|item| item.id);
-        // Forms are drawn once; a question that was there already is kept as it was.
+        // Forms are drawn once; a known question is kept as it was.
         let known = |approval: &Approval| {
             let found = self
                 .items
@@ -314,7 +311,7 @@ impl WatchState {
         {
             self.within = None;
         }
-        // The selection stays with its question, not with its place.
+        // The selection follows its question, not its position.
         let rows = self.rows();
         let place = |row: &Row| row.first().map(|item| item.id) == selected;
         self.selected = rows

@@ -1,6 +1,6 @@
-//! What an agent has to tell Haft when it starts it, so that Haft finds there what it finds here: the
-//! same record and the same configuration. Agents pass few of their variables on, so that what a
-//! person's variables say has to be written down; what is the default anyway is not.
+//! What an agent has to pass to Haft when starting it, so that Haft finds the same record and the
+//! same configuration there as here. Agents pass on few of their variables, so the person's
+//! settings have to be written down; defaults are not.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -15,15 +15,15 @@ pub struct PinnedEntry {
     pub config: Option<PathBuf>,
     /// `--data-dir`.
     pub data_dir: Option<PathBuf>,
-    /// `XDG_CONFIG_HOME`, as a variable: `--config` would say that the workspace's own file does not
-    /// count, and that the file is there.
+    /// `XDG_CONFIG_HOME`, as a variable: `--config` would mean that the workspace's own file does
+    /// not count, and that the file exists.
     pub config_home: Option<PathBuf>,
 }
 
 impl PinnedEntry {
-    /// What has to be written down of the command line and the environment of this program. A flag
-    /// is always written: an agent may pass on a variable that says otherwise. Who asks and in which
-    /// conversation is not: it is for the agent to say.
+    /// What has to be written down from this program's command line and environment. A flag is
+    /// always written: an agent may pass on a variable that contradicts it. The agent and its
+    /// session are not written: the agent supplies those.
     pub fn of(env: &Env, overrides: &Overrides) -> Self {
         let elsewhere = Env::of_server(&BTreeMap::new());
         let by_default = Overrides::default().data_dir(&elsewhere);
@@ -45,7 +45,7 @@ impl PinnedEntry {
         }
     }
 
-    /// The flags, and what each says.
+    /// The flags and their values.
     pub fn flags(&self) -> impl Iterator<Item = (&'static str, String)> {
         let flags = [
             ("--workspace", &self.workspace),

@@ -1,5 +1,5 @@
-//! JSON with what people write into it: comments, trailing commas, keys and texts in single quotes.
-//! The parser keeps every byte; what is added takes on the file's own indentation and line ends.
+//! JSON as people write it: with comments, trailing commas, keys and strings in single quotes. The
+//! parser keeps every byte; additions follow the file's own indentation and line endings.
 
 use jsonc_parser::{
     ParseOptions,
@@ -26,7 +26,7 @@ pub(super) fn entries(text: &str, table: &[String]) -> Result<Vec<(String, Value
     Ok(entries)
 }
 
-/// Everything the text says.
+/// The whole text as a value.
 pub(super) fn value(text: &str) -> Result<Value, EditRefusal> {
     let root = parse(text)?;
     root.to_serde_value()
@@ -114,7 +114,7 @@ pub(super) fn without_entry(
 
 fn parse(text: &str) -> Result<CstRootNode, EditRefusal> {
     let options = ParseOptions {
-        // No agent reads a file whose commas are missing.
+        // No agent reads a file with missing commas.
         allow_missing_commas: false,
         ..ParseOptions::default()
     };

@@ -1,9 +1,9 @@
-//! The text of a configuration file that belongs to somebody else, changed in one entry and nowhere
-//! else: comments, order and indentation of the rest stay as they are.
+//! Edits one entry in a configuration file that belongs to somebody else, and nothing more:
+//! comments, order and indentation of the rest stay as they are.
 //!
-//! Each format has a file with the same functions. Whatever an edit did is read again before
-//! it is believed: if anything but the entry reads differently afterwards, the file is refused, and
-//! its owner is shown what to paste.
+//! Each format has a file with the same functions. The result of every edit is parsed again: if
+//! anything but the entry reads differently afterwards, the file is refused, and its owner is shown
+//! what to paste.
 
 mod json;
 mod toml;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use self::toml::write as toml_value;
 
-/// How a file is written.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// JSON, with the comments and trailing commas that JSONC and JSON5 allow.
@@ -24,19 +24,19 @@ pub(crate) enum Format {
     Yaml,
 }
 
-/// The fields of one entry, in the order they are written.
+/// The fields of one entry, in written order.
 pub(crate) type Fields<'f> = [(&'f str, &'f Value)];
 
 /// Why a file cannot be changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EditRefusal {
-    /// It is not written in its format, or what should hold the entries does not.
+    /// It is not valid in its format, or what should hold the entries does not.
     Broken(String),
-    /// It says the same in a way that cannot be changed in one place.
+    /// The entry is written in a form that cannot be changed in one place.
     NotSimple(String),
 }
 
-/// The text that stands for an empty file.
+/// The text of an empty file.
 pub(crate) fn blank(format: Format) -> &'static str {
     match format {
         Format::Json => "{}\n",
@@ -44,7 +44,7 @@ pub(crate) fn blank(format: Format) -> &'static str {
     }
 }
 
-/// Whether a text holds nothing: no key, and no comment either.
+/// Whether a text is empty: no key, and no comment either.
 pub(crate) fn says_nothing(format: Format, text: &str) -> bool {
     let bare: String = text.split_whitespace().collect();
     match format {
@@ -53,7 +53,7 @@ pub(crate) fn says_nothing(format: Format, text: &str) -> bool {
     }
 }
 
-/// The entries of a table, in the order of the file. A table that is not there has none.
+/// The entries of a table, in the order of the file. A missing table has none.
 pub(crate) fn entries(
     format: Format,
     text: &str,
@@ -66,7 +66,7 @@ pub(crate) fn entries(
     }
 }
 
-/// The text with an entry, new or in place of the one of that name.
+/// The text with an entry, new or replacing the one of that name.
 pub(crate) fn with_entry(
     format: Format,
     text: &str,
@@ -108,7 +108,7 @@ pub(crate) fn without_entry(
     Ok(written)
 }
 
-/// What a text says at a path of keys; nothing where a key is not there.
+/// The value at a path of keys; `None` if a key is missing.
 pub(crate) fn value_at(
     format: Format,
     text: &str,
@@ -119,7 +119,7 @@ pub(crate) fn value_at(
     Ok(steps.cloned())
 }
 
-/// The text with a value, new or in place of the one that is there.
+/// The text with a value, new or replacing the existing one.
 pub(crate) fn with_value(
     format: Format,
     text: &str,
@@ -136,7 +136,7 @@ pub(crate) fn with_value(
     Ok(written)
 }
 
-/// The text with items at the end of a list, which is made if it is not there.
+/// The text with items at the end of a list, which is created if missing.
 pub(crate) fn with_items(
     format: Format,
     text: &str,
@@ -155,7 +155,7 @@ pub(crate) fn with_items(
     Ok(written)
 }
 
-/// The text without items of a list, wherever in it they are.
+/// The text without these items of a list, wherever they are in it.
 pub(crate) fn without_items(
     format: Format,
     text: &str,
@@ -177,8 +177,8 @@ pub(crate) fn without_items(
     Ok(written)
 }
 
-/// The text without the tables and lists on the way to a path that hold nothing, the first `kept`
-/// of them excepted: those were there before.
+/// The text without the empty tables and lists on the way to a path, except the first `kept`: those
+/// were there before.
 pub(crate) fn without_empty(
     format: Format,
     text: &str,
@@ -215,13 +215,13 @@ fn list_at(format: Format, text: &str, path: &[String]) -> Result<Vec<Value>, Ed
     }
 }
 
-/// The last key of a path, and the table it is in.
+/// The last key of a path, and the table that contains it.
 fn split(path: &[String]) -> Result<(&str, &[String]), EditRefusal> {
     let (name, table) = path.split_last().ok_or_else(|| not_a_table(path))?;
     Ok((name, table))
 }
 
-/// Checks that an edit did what it was meant to and nothing else.
+/// Checks that an edit did what it should and nothing else.
 fn only_changes(
     format: Format,
     before: &str,
@@ -229,7 +229,7 @@ fn only_changes(
     (table, name, entry): (&[String], &str, Option<&Value>),
 ) -> Result<(), EditRefusal> {
     let read = |text| match value(format, text)? {
-        // A file that says nothing is an empty table.
+        // An empty file is an empty table.
         Value::Null => Ok(Value::Object(Map::new())),
         said => Ok(said),
     };
@@ -246,7 +246,7 @@ fn only_changes(
     ))
 }
 
-/// Everything a text says.
+/// The whole text as a value.
 fn value(format: Format, text: &str) -> Result<Value, EditRefusal> {
     match format {
         Format::Json => json::value(text),
@@ -255,7 +255,7 @@ fn value(format: Format, text: &str) -> Result<Value, EditRefusal> {
     }
 }
 
-/// Takes an entry out of what was read.
+/// Removes an entry from a parsed value.
 fn take(value: &mut Value, table: &[String], name: &str) -> Option<Value> {
     let mut at = value;
     for key in table {
@@ -264,8 +264,7 @@ fn take(value: &mut Value, table: &[String], name: &str) -> Option<Value> {
     at.as_object_mut()?.remove(name)
 }
 
-/// Forgets tables on the way to the entries that hold nothing: whether an empty one is written is
-/// not what a file says.
+/// Drops empty tables on the way to the entries: writing an empty one or none means the same.
 fn prune(value: &mut Value, table: &[String]) {
     let Some((first, rest)) = table.split_first() else {
         return;
@@ -281,18 +280,18 @@ fn prune(value: &mut Value, table: &[String]) {
     }
 }
 
-/// What is said of a place that should hold entries and holds something else.
+/// The error for a place that should hold entries and does not.
 fn not_a_table(table: &[String]) -> EditRefusal {
     EditRefusal::Broken(format!("`{}` is not a table of entries", table.join(".")))
 }
 
-/// What is said of a place that should hold a list and holds something else.
+/// The error for a place that should hold a list and does not.
 fn not_a_list(table: &[String], name: &str) -> EditRefusal {
     let path: Vec<&str> = table.iter().map(String::as_str).chain([name]).collect();
     EditRefusal::Broken(format!("`{}` is not a list", path.join(".")))
 }
 
-/// The fields of a test.
+/// Borrows a test's fields.
 #[cfg(test)]
 pub(super) fn borrowed<'f>(fields: &'f [(&'static str, Value)]) -> Vec<(&'f str, &'f Value)> {
     fields.iter().map(|(key, value)| (*key, value)).collect()

@@ -1,4 +1,4 @@
-//! TOML. The editor keeps every byte; an entry is a table of its own at the end, or beside the
+//! TOML. The editor keeps every byte; an entry is a separate table at the end, or next to the
 //! others.
 
 use serde_json::{Map, Value};
@@ -23,7 +23,7 @@ pub(super) fn entries(text: &str, table: &[String]) -> Result<Vec<(String, Value
         .collect())
 }
 
-/// Everything the text says.
+/// The whole text as a value.
 pub(super) fn value(text: &str) -> Result<Value, EditRefusal> {
     Ok(read_table(parse(text)?.as_table()))
 }
@@ -38,7 +38,7 @@ pub(super) fn with_entry(
     let mut document = parse(text)?;
     let at = find_or_make(&mut document, table, Heading::OfEntries)?;
     if let Some(entry) = at.get_mut(name).and_then(Item::as_table_like_mut) {
-        // An entry that is there keeps its place and its form.
+        // An existing entry keeps its place and its form.
         entry.clear();
         for (key, value) in fields {
             entry.insert(key, Item::Value(write(value)));
@@ -63,7 +63,7 @@ pub(super) fn with_value(
     let mut document = parse(text)?;
     let at = find_or_make(&mut document, table, Heading::OfValues)?;
     match at.get_mut(name).and_then(Item::as_value_mut) {
-        // What stands around the old value, such as a comment, stays.
+        // What surrounds the old value, such as a comment, stays.
         Some(old) => {
             let mut new = write(value);
             *new.decor_mut() = old.decor().clone();
@@ -134,12 +134,12 @@ pub(super) fn without_entry(
     Ok(document.to_string())
 }
 
-/// Whether a table that is made has a heading of its own.
+/// Which tables get a heading when they are created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Heading {
-    /// Only the entries in it have one.
+    /// Only the entries in it.
     OfEntries,
-    /// The table that holds the values has one.
+    /// The table that holds the values.
     OfValues,
 }
 
@@ -167,7 +167,7 @@ fn parse(text: &str) -> Result<DocumentMut, EditRefusal> {
         .map_err(|error| EditRefusal::Broken(error.to_string().trim_end().to_owned()))
 }
 
-/// A value as TOML writes it. TOML has no null; none of ours has one.
+/// A value in TOML. TOML has no null; none of our values has one.
 pub(crate) fn write(value: &Value) -> toml_edit::Value {
     match value {
         Value::Null => toml_edit::Value::from(""),

@@ -1,15 +1,15 @@
-//! YAML, as far as programs write it. A parser says where things are; what is changed is whole lines
-//! of the text. Entries in a form other than one key beneath the other are refused, not guessed at.
+//! YAML, to the extent that programs write it. A parser locates things; edits replace whole lines.
+//! Entries in any form other than one key per line are refused, not guessed at.
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 use serde_json::{Map, Value};
 
 use super::{EditRefusal, Fields, not_a_table};
 
-/// How far an entry's fields stand in from its name, where the file has no example.
+/// The indent of an entry's fields, if the file has no example.
 const INDENT: usize = 2;
 
-/// The deepest nesting that is read.
+/// The deepest nesting accepted.
 const MAX_DEPTH: usize = 64;
 
 /// The entries of a table.
@@ -24,7 +24,7 @@ pub(super) fn entries(text: &str, table: &[String]) -> Result<Vec<(String, Value
         .collect())
 }
 
-/// Everything the text says.
+/// The whole text as a value.
 pub(super) fn value(text: &str) -> Result<Value, EditRefusal> {
     Ok(parse(text)?.value())
 }
@@ -90,7 +90,7 @@ pub(super) fn without_entry(
     Ok(lines.0.concat())
 }
 
-/// A setting is not changed: no agent that writes YAML has one that Haft changes.
+/// Settings are never changed: no agent that uses YAML has one that Haft changes.
 pub(super) fn unchanged_setting() -> EditRefusal {
     EditRefusal::NotSimple("settings in YAML are left alone".to_owned())
 }
@@ -99,7 +99,7 @@ pub(super) fn unchanged_setting() -> EditRefusal {
 fn entry(name: &str, fields: &Fields<'_>, column: usize) -> Vec<String> {
     let (outer, inner) = (" ".repeat(column), " ".repeat(column + INDENT));
     let mut lines = vec![format!("{outer}{}:\n", scalar(name))];
-    // JSON is YAML, so a value is written as JSON: nothing in it can be taken for syntax.
+    // JSON is YAML, so a value is written as JSON: nothing in it can be mistaken for syntax.
     lines.extend(
         fields
             .iter()
@@ -108,7 +108,7 @@ fn entry(name: &str, fields: &Fields<'_>, column: usize) -> Vec<String> {
     lines
 }
 
-/// A key: plain where it is a plain word.
+/// A key: unquoted if it is a plain word.
 fn scalar(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let starts = text.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
@@ -130,7 +130,7 @@ fn not_simple(table: &[String]) -> EditRefusal {
     ))
 }
 
-/// A text as its lines, each with its end.
+/// A text split into lines, each with its line ending.
 struct Lines(Vec<String>);
 
 impl Lines {
@@ -145,7 +145,7 @@ impl Lines {
         }
     }
 
-    /// Spells the table whose key stands on this line, and which holds nothing, in one way.
+    /// Writes an empty table, whose key is on this line, as `spelt`.
     fn say_empty(&mut self, line: usize, table: &[String], spelt: &str) -> Result<(), EditRefusal> {
         let line = self.0.get_mut(line - 1).ok_or_else(|| not_simple(table))?;
         let (key, rest) = line.split_once(':').ok_or_else(|| not_simple(table))?;
@@ -160,8 +160,8 @@ impl Lines {
         Ok(())
     }
 
-    /// The number of the first line after this one whose text stands no further in. Blank lines
-    /// and comments before it belong to it. Lines are counted from 1.
+    /// The number of the first line after this one that is indented no further than `column`. Blank
+    /// lines and comments before that line belong to it. Lines are counted from 1.
     fn next_at_or_left_of(&self, line: usize, column: usize) -> usize {
         let mut next = line + 1;
         let mut end = next;
@@ -181,7 +181,7 @@ impl Lines {
     }
 }
 
-/// A part of a text and where it is.
+/// A parsed value and its position.
 struct Node {
     kind: Kind,
     span: Span,
@@ -193,7 +193,7 @@ enum Kind {
     Mapping(Vec<(Node, Node)>),
 }
 
-/// What belongs to a key, a mapping or nothing, and the line of the key.
+/// The value of a key, a mapping or nothing, and the line of the key.
 struct YamlBlock<'n> {
     node: &'n Node,
     line: usize,
@@ -220,7 +220,7 @@ impl Node {
         self.value().is_null()
     }
 
-    /// Whether its keys, if it has any, stand at the beginning of lines.
+    /// Whether its keys, if any, are at the start of lines.
     fn is_block(&self) -> bool {
         match &self.kind {
             Kind::Mapping(pairs) => pairs.iter().all(|(key, _)| key.span.start.col() == 0),
@@ -244,7 +244,7 @@ impl Node {
     }
 }
 
-/// What a word without quotes means in YAML's core schema.
+/// The meaning of an unquoted word in YAML's core schema.
 fn plain(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
@@ -291,7 +291,7 @@ struct Events<'t> {
 }
 
 impl<'t> Events<'t> {
-    /// The one document of a text.
+    /// The single document of a text.
     fn document(&mut self) -> Result<Node, EditRefusal> {
         let mut document = None;
         loop {

@@ -1,4 +1,4 @@
-//! *Always*, away from where the call was made: which rules a person could accept, and keeping them.
+//! *Always*, away from where the call was made: the rules a person could accept, and storing them.
 
 use haft_contract::host::{Approval, Clock as _, Grant, GrantProposal, GrantRequest, Ledger as _};
 use haft_host::{HostErrorKind, asked_again};
@@ -16,7 +16,7 @@ pub(super) async fn proposals(question: &Approval, app: &App) -> Result<Vec<Gran
     })
 }
 
-/// Keeps what a person wished; what was kept.
+/// Stores the grant a person chose and returns it.
 pub(super) async fn keep(
     desk: &RecordedQuestions,
     question: &Approval,

@@ -1,5 +1,5 @@
-//! `haft approve` and `haft deny`: one answer to one question, from another terminal than the one it
-//! was asked in. The question is shown whole before a yes counts.
+//! `haft approve` and `haft deny`: one answer to one question, from a terminal other than the one
+//! it was asked in. The whole question is shown before a yes counts.
 
 use clap::Args;
 use haft_contract::TenantId;
@@ -22,7 +22,7 @@ use crate::{
     view::{approval, time},
 };
 
-/// The fewest digits of a digest that say which plan is meant.
+/// The fewest digits of a digest that identify a plan.
 const MIN_DIGEST_CHARS: usize = 12;
 
 /// Allow one call that waits for an answer
@@ -90,8 +90,7 @@ pub(crate) async fn approve(args: &ApproveArgs, app: &App) -> Result<Exit, Stop>
     report(&answered?, app)
 }
 
-/// Answers yes and then keeps the rule, so that nothing is allowed from now on by an answer that
-/// came too late.
+/// Answers yes and only then stores the rule, so that an answer that came too late grants nothing.
 async fn approve_and_keep(
     desk: &RecordedQuestions,
     question: &Approval,
@@ -115,7 +114,7 @@ async fn approve_and_keep(
     Ok(answered)
 }
 
-/// Runs `haft deny`. Refusing needs no second question: it can only keep something from happening.
+/// Runs `haft deny`. Refusing needs no confirmation: it can only prevent something.
 pub(crate) async fn deny(args: &DenyArgs, app: &App) -> Result<Exit, Stop> {
     may_answer()?;
     let desk = RecordedQuestions::open(app).await?;
@@ -139,7 +138,7 @@ async fn open_question(desk: &RecordedQuestions, id: &str) -> Result<Approval, S
     }
 }
 
-/// The whole question, if the record holds all of it and holds it as it was asked.
+/// The whole question, if the record has all of it, unchanged.
 fn shown(question: &Approval, why: Option<String>) -> Result<Page, Stop> {
     let form = question.form.as_ref();
     let form = form.ok_or_else(|| refused(&AnswerError::NotShown))?;
@@ -168,7 +167,7 @@ fn digest_of(question: &Approval) -> String {
     digest.chars().take(MIN_DIGEST_CHARS).collect()
 }
 
-/// Whether the beginning of a digest is that of the question.
+/// Checks that a digest prefix is that of the question.
 fn same_plan(question: &Approval, digest: &str) -> Result<(), Stop> {
     let wanted = digest.to_ascii_lowercase();
     if wanted.len() < MIN_DIGEST_CHARS {
@@ -189,7 +188,7 @@ async fn says_yes(app: &App) -> bool {
     typed.is_some_and(|typed| matches!(typed.to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-/// The rule the person chooses, where it holds and how long, if they choose one.
+/// The rule, place and duration the person chooses, if any.
 async fn chosen_rule(question: &Approval, app: &App) -> Result<Option<GrantRequest>, Stop> {
     let proposals = always::proposals(question, app).await?;
     let Some(workspace) = asked_again::workspace(question) else {
@@ -219,7 +218,7 @@ async fn answer(
     answered.map_err(|error| refused(&error))
 }
 
-/// Why an answer was not taken, with its exit code and what to do next.
+/// Why an answer was not accepted, with its exit code and what to do next.
 pub(crate) fn refused(error: &AnswerError) -> Stop {
     let (exit, hint) = match error {
         AnswerError::Unknown => (

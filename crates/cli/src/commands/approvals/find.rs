@@ -1,4 +1,4 @@
-//! Finds the question a person means: by its id or the beginning of it.
+//! Finds the question a person means, by its id or a prefix of it.
 
 use haft_contract::TenantId;
 use haft_contract::host::{Approval, ApprovalId};

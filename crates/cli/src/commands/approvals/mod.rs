@@ -1,5 +1,5 @@
-//! `haft approvals`: the questions that wait for a person, as a list or as a screen that follows
-//! them. `answer.rs` has `haft approve` and `haft deny`.
+//! `haft approvals`: the questions that wait for a person, as a list or as a live screen.
+//! `answer.rs` has `haft approve` and `haft deny`.
 
 mod always;
 pub(crate) mod answer;
@@ -50,7 +50,7 @@ struct ApprovalView {
     session: String,
     summary: String,
     digest: String,
-    /// Whether the record shows all of it, so that it can be answered away from where it was asked.
+    /// Whether the record has all of it, so that it can be answered away from where it was asked.
     complete: bool,
 }
 
@@ -73,11 +73,11 @@ impl ApprovalView {
     }
 }
 
-/// The record, as far as questions go.
+/// The questions in the record.
 struct RecordedQuestions {
     ledger: SqliteLedger,
     store: Arc<dyn ApprovalStore>,
-    /// Who answers here, for the record.
+    /// The name of the person who answers here, for the record.
     name: String,
 }
 
@@ -102,7 +102,7 @@ impl RecordedQuestions {
         pending.await.map_err(|error| Stop::ledger(&error))
     }
 
-    /// Why a person is asked: what the rules said, as the record has it.
+    /// Why a person is asked: the decision of the rules, from the record.
     async fn why(&self, question: &Approval) -> Option<String> {
         let events = self.ledger.events(&TenantId::local(), question.call).await;
         let events = events.ok()?;
@@ -151,8 +151,7 @@ pub(crate) async fn run(args: &ApprovalsArgs, app: &App) -> Result<Exit, Stop> {
     Ok(Exit::Ok)
 }
 
-/// Nobody answers, or allows anything from now on, from within a call: an agent would approve
-/// itself.
+/// Refuses to answer or grant from within a call: an agent would approve itself.
 pub(crate) fn may_answer() -> Result<(), Stop> {
     match ancestry::started_by_a_call() {
         None => Ok(()),

@@ -1,6 +1,6 @@
-//! Every agent in whose configuration Haft is, and what its calls will use: record, workspace, rules.
-//! An entry is read as Haft itself will read it when the agent starts it with the variables that the
-//! entry gives and no others. Agents without Haft are not mentioned.
+//! Every agent that has Haft in its configuration, and what its calls will use: record, workspace,
+//! rules. An entry is read exactly as Haft will read it when the agent starts it with the entry's
+//! variables and no others. Agents without Haft are not mentioned.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -25,7 +25,7 @@ use crate::{
 
 const NAME: &str = "agent";
 
-/// One line for each entry of Haft, and one more for what is wrong with it.
+/// One line for each entry of Haft, and one more for each problem with it.
 pub(super) fn checks(app: &App, here: &ConfigPlaces) -> Vec<Check> {
     let mut seen: Vec<ServersLocation> = Vec::new();
     let mut checks = Vec::new();
@@ -34,7 +34,7 @@ pub(super) fn checks(app: &App, here: &ConfigPlaces) -> Vec<Check> {
             let Ok(place) = entry::place(*agent, scope, None, app) else {
                 continue;
             };
-            // In the home directory a project's file is one's own.
+            // In the home directory, a project's file is the person's own.
             if seen.contains(&place) {
                 continue;
             }
@@ -52,7 +52,7 @@ pub(super) fn checks(app: &App, here: &ConfigPlaces) -> Vec<Check> {
     checks
 }
 
-/// Haft's entry in a file; none where the file is not there or cannot be read.
+/// Haft's entry in a file; `None` if the file is missing or cannot be read.
 fn entry_of(agent: Agent, place: &ServersLocation) -> Option<Server> {
     let bytes = private::read(&place.path, MAX_BYTES).ok()??;
     let text = String::from_utf8(bytes).ok()?;
@@ -75,9 +75,9 @@ struct EntryUsage {
     workspace: WorkspaceRule,
 }
 
-/// How the workspace is found.
+/// How the workspace is determined.
 enum WorkspaceRule {
-    /// It is the one that the entry names.
+    /// The entry names it.
     Fixed,
     /// It is where the agent starts Haft, or the nearest trusted one above.
     WhereStarted,
@@ -114,7 +114,7 @@ impl Installed {
         }
     }
 
-    /// The command that writes the entry anew.
+    /// The command that rewrites the entry.
     fn again(&self) -> String {
         let agent = self.agent.id();
         match self.scope {
@@ -125,7 +125,7 @@ impl Installed {
         }
     }
 
-    /// What calls will use where the agent starts Haft.
+    /// What calls will use when the agent starts Haft.
     fn started(
         &self,
         argv: &[String],
@@ -177,7 +177,7 @@ impl Installed {
         Check::ok(NAME, said)
     }
 
-    /// What is wrong with the program that the agent starts.
+    /// What is wrong with the program the agent starts.
     fn program(&self, program: &str) -> Option<Check> {
         let who = self.who();
         let hint = format!(
@@ -196,7 +196,7 @@ impl Installed {
     }
 }
 
-/// Reads a command as the program does that the agent starts.
+/// Parses a command the way the started program will.
 fn uses(
     argv: &[String],
     env: &BTreeMap<String, EntryValue>,
@@ -224,7 +224,7 @@ fn uses(
         .serves(&env)
         .ok_or_else(|| foreign("its command is not `haft mcp`".to_owned()))??;
     let mut overrides: Overrides = cli.global.overrides();
-    // What only the agent can fill in is the directory of the open project.
+    // The only thing an agent fills in is the open project's directory.
     overrides.workspace = overrides
         .workspace
         .filter(|path| !path.to_string_lossy().contains("${"));
@@ -239,7 +239,7 @@ fn uses(
     })
 }
 
-/// The configuration and the preset in words, and whether the agent is one that the rules list.
+/// The configuration and the preset in words, and whether the rules list the agent.
 fn rules(uses: EntryUsage) -> Result<(String, bool), Stop> {
     let settings = uses.places.settings()?;
     let presets = settings.policy.presets_of(&uses.principal);

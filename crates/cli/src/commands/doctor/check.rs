@@ -1,4 +1,4 @@
-//! One line of the doctor, how it looks to a person, and the table of escapes that were tried.
+//! One line of the doctor, how a person sees it, and the table of attempted escapes.
 
 use haft_sandbox::proof::{AttemptOutcome, AttemptVerdict, EscapeAttempt, Proof};
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::{
     terminal::{Format, Page, Style},
 };
 
-/// One thing that was looked at.
+/// One thing that was checked.
 #[derive(Debug, Serialize)]
 pub(super) struct Check {
     #[serde(rename = "check")]
@@ -18,12 +18,12 @@ pub(super) struct Check {
     detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
-    /// Escapes that were tried.
+    /// Escapes that were attempted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     attempts: Vec<Attempt>,
 }
 
-/// One escape that was tried.
+/// An attempted escape.
 #[derive(Debug, Serialize)]
 struct Attempt {
     tier: &'static str,
@@ -34,7 +34,7 @@ struct Attempt {
     outside: String,
 }
 
-/// What an attempt shows, as a word.
+/// The result of an attempt, as one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum AttemptWord {
@@ -44,15 +44,15 @@ enum AttemptWord {
     Failed,
 }
 
-/// How it looks.
+/// How serious a result is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum State {
     /// Good.
     Ok,
-    /// Not there, and not needed.
+    /// Missing, and not needed.
     Absent,
-    /// Somebody should look.
+    /// Needs attention.
     Warn,
     /// Calls will fail.
     Fail,
@@ -64,7 +64,7 @@ impl Check {
         Self::new(State::Ok, name, detail, None)
     }
 
-    /// Not there, and not needed.
+    /// Missing, and not needed.
     pub(super) fn absent(
         name: &'static str,
         detail: impl Into<String>,
@@ -73,7 +73,7 @@ impl Check {
         Self::new(State::Absent, name, detail, hint)
     }
 
-    /// Somebody should look.
+    /// Needs attention.
     pub(super) fn warn(
         name: &'static str,
         detail: impl Into<String>,
@@ -91,7 +91,7 @@ impl Check {
         Self::new(State::Fail, name, detail, Some(hint.into()))
     }
 
-    /// Something stopped the program from looking.
+    /// Something prevented the check.
     pub(super) fn stopped(name: &'static str, stop: impl Into<Stop>) -> Self {
         let stop = stop.into();
         Self::fail(name, stop.message().unwrap_or_default(), stop.hint())
@@ -112,7 +112,7 @@ impl Check {
         }
     }
 
-    /// Adds the escapes that were tried.
+    /// Adds the attempted escapes.
     pub(super) fn tried(mut self, proof: &Proof) -> Self {
         let tier = proof.tier.as_str();
         self.attempts = proof
@@ -151,7 +151,7 @@ impl Attempt {
         }
     }
 
-    /// The last column: what came of it, and why that says nothing where it does not.
+    /// The last column: the result, and why it proves nothing if it does not.
     fn outcome(&self) -> (Style, String) {
         match self.result {
             AttemptWord::Stopped => (Style::Good, "stopped".to_owned()),
@@ -165,7 +165,7 @@ impl Attempt {
     }
 }
 
-/// Prints everything that was looked at.
+/// Prints every check.
 pub(super) fn print(checks: &[Check], app: &App) -> Result<(), Stop> {
     if app.output.format() == Format::Json {
         return app.output.json(&checks);
@@ -203,7 +203,7 @@ fn line(check: &Check) -> Page {
     page
 }
 
-/// Every escape that was tried, one a line.
+/// Every attempted escape, one per line.
 fn table(attempts: &[&Attempt]) -> Page {
     let width = |column: fn(&Attempt) -> &str| {
         let widths = attempts.iter().map(|attempt| column(attempt).len());

@@ -1,5 +1,5 @@
 //! `haft doctor`: checks everything a call needs and says, line by line, what to do. Sandboxes are
-//! not believed but tried (`tiers.rs`).
+//! not trusted but tested (`tiers.rs`).
 
 mod agents;
 mod check;
@@ -132,7 +132,7 @@ async fn record(places: &ConfigPlaces) -> Check {
     }
 }
 
-/// Looks at the configuration; returns how it confines commands, or the defaults if it is faulty.
+/// Checks the configuration; returns how it confines commands, or the defaults if it is invalid.
 async fn configuration(places: ConfigPlaces, checks: &mut Vec<Check>) -> SandboxOptions {
     let settings = match places.settings() {
         Ok(settings) => settings,
@@ -188,7 +188,7 @@ async fn configuration(places: ConfigPlaces, checks: &mut Vec<Check>) -> Sandbox
     options
 }
 
-/// What the configuration says about `bash`.
+/// Reports a configuration that does not fully confine `bash`.
 fn unconfined(settings: &haft_policy::ToolSettings) -> Option<Check> {
     let bash = ToolName::parse("bash").ok()?;
     match settings.sandbox(&bash)? {

@@ -1,4 +1,4 @@
-//! Every mounted server and how it is, as `haft mcp status` knows it. None is started.
+//! Every mounted server and its state, as in `haft mcp status`. None is started.
 use haft_host::{
     config::Settings,
     mount::{
@@ -11,7 +11,7 @@ use super::check::Check;
 
 const NAME: &str = "mcp server";
 
-/// One line for each server that is configured.
+/// One line for each configured server.
 pub(super) fn checks(settings: &Settings) -> Vec<Check> {
     let plan = MountPlan::of(settings);
     let views = status::servers(settings);

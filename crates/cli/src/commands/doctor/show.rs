@@ -1,5 +1,5 @@
-//! `haft doctor --show-sandbox TOOL`: what would confine a call's commands here, worked out and not
-//! started.
+//! `haft doctor --show-sandbox TOOL`: what would confine a call's commands here, computed without
+//! starting anything.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -23,7 +23,7 @@ use crate::{
     view::outcome::OutcomeView,
 };
 
-/// What `bash` is asked for where nothing is given.
+/// The command used for `bash` if none is given.
 const ANY_COMMAND: &str = "true";
 
 /// Prints what would confine a call.
@@ -45,7 +45,7 @@ pub(super) async fn run(tool: &str, given: &[String], app: &App) -> Result<Exit,
     let plan = match assembly.runtime.plan(request).await {
         Ok(foreseen) => foreseen.plan,
         Err(outcome) => {
-            // It would not even have a plan; that is the answer.
+            // It would not even get a plan; that is the answer.
             let view = OutcomeView::of(&outcome);
             match app.output.format() {
                 Format::Json => app.output.json(&view)?,

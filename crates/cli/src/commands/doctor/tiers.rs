@@ -1,5 +1,5 @@
-//! The tiers, each proven by attempts to get out of it, and what to install or set where one cannot
-//! be had. The default tier must hold; the others may be missing.
+//! The tiers, each proven by attempted escapes, and what to install or set where one is not
+//! available. The default tier must hold; the others may be missing.
 
 use std::path::Path;
 
@@ -13,10 +13,10 @@ use haft_sandbox::{
 
 use super::check::Check;
 
-/// Confines `bash` and every other child process unless the operator says otherwise.
+/// The tier for `bash` and every other child process unless the operator sets another.
 const DEFAULT: Tier = Tier::T2;
 
-/// What a check of a tier is called.
+/// The name of a tier's check.
 fn name(tier: Tier) -> &'static str {
     match tier {
         Tier::T1 => "sandbox t1",
@@ -26,7 +26,7 @@ fn name(tier: Tier) -> &'static str {
     }
 }
 
-/// Proves every tier. `place` is a directory of Haft's own.
+/// Proves every tier. `place` is one of Haft's own directories.
 pub(super) async fn prove_all(options: &SandboxOptions, place: &Path) -> Vec<Check> {
     let tiers = [Tier::T2, Tier::T1, Tier::T3];
     match prove(options, place, &tiers).await {
@@ -84,7 +84,7 @@ fn judge(proof: &Proof, facts: &HostFacts) -> Check {
     .tried(proof)
 }
 
-/// A tier that does not start: what is in its way, as far as this machine tells.
+/// A tier that does not start: what prevents it, as far as this machine shows.
 fn unavailable(tier: Tier, why: &str, facts: &HostFacts) -> Check {
     let mut found = remedies(facts, tier);
     if found.is_empty() && tier == Tier::T2 {
@@ -123,7 +123,7 @@ fn lines(remedies: &[Remedy]) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// What holds limits for everything a command starts.
+/// Whether control groups can limit everything a command starts.
 fn control_groups(options: &SandboxOptions) -> Check {
     const NAME: &str = "control groups";
     let report = match CgroupReport::look(&options.cgroup) {

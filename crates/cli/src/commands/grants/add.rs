@@ -1,4 +1,4 @@
-//! `haft grants add`: shows a rule, what it means, where and how long it would hold, and keeps it
+//! `haft grants add`: shows a rule, its meaning, where and how long it would apply, and stores it
 //! once a person says yes.
 
 use std::{io::IsTerminal as _, time::Duration};
@@ -20,7 +20,7 @@ use crate::{
     view::grant::{GrantView, lasting, place},
 };
 
-/// The most rules one command makes.
+/// The most rules one command creates.
 const MAX_RULES: usize = 64;
 
 #[derive(Debug, Args)]
@@ -110,7 +110,7 @@ pub(super) async fn run(args: AddArgs, app: &App) -> Result<Exit, Stop> {
     Ok(Exit::Ok)
 }
 
-/// The rules as grants, or why one of them is none.
+/// Parses the rules as grants, or says why one is not valid.
 fn read(rules: &[String]) -> Result<Vec<GrantRule>, Stop> {
     rules
         .iter()
@@ -132,7 +132,7 @@ async fn scope(args: &AddArgs, settings: &Settings) -> Result<GrantScope, Stop> 
     })
 }
 
-/// Holds the rules against the tools there are, as if they stood in an `allow` list.
+/// Checks the rules against the existing tools, as if they were in an `allow` list.
 fn lint(rules: &[String], mut sources: Vec<PolicySource>, assembly: &Assembly) -> Result<(), Stop> {
     const NAME: &str = "grant";
     let list = rules.iter().cloned().map(toml::Value::String).collect();
@@ -177,7 +177,7 @@ fn grants(args: &AddArgs, scope: &GrantScope, app: &App) -> Result<Vec<Grant>, S
     Ok(args.rules.iter().map(grant).collect())
 }
 
-/// Shows what would be kept, and asks whether that is meant.
+/// Shows what would be stored and asks for confirmation.
 async fn ask(rules: &[GrantRule], grants: &[Grant], app: &App) -> Result<(), Stop> {
     if !std::io::stdin().is_terminal() || !app.output.stderr_is_terminal() {
         return Err(Stop::usage(
@@ -204,7 +204,7 @@ async fn ask(rules: &[GrantRule], grants: &[Grant], app: &App) -> Result<(), Sto
     ))
 }
 
-/// A moment, with a zone or in local time.
+/// A moment, with a time zone or in local time.
 fn moment(text: &str) -> Result<Timestamp, String> {
     let zoned = text.parse::<jiff::Timestamp>();
     let local = || {

@@ -1,8 +1,8 @@
-//! `haft grants`: standing approvals, so that a person is not asked the same thing all day. They are
-//! kept with the record, never in a workspace, and end by time, by count or by hand.
+//! `haft grants`: standing approvals, so that a person is not asked the same thing all day. They
+//! are kept with the record, never in a workspace, and end by time, by count or by hand.
 //!
-//! What a rule may say and what it covers is policy's (`haft_policy::grant`); here it is shown,
-//! kept and ended.
+//! Policy defines what a rule may say and what it covers (`haft_policy::grant`); this module shows,
+//! stores and ends grants.
 
 mod add;
 mod list;
@@ -50,8 +50,8 @@ pub(crate) async fn run(args: GrantsArgs, app: &App) -> Result<Exit, Stop> {
     }
 }
 
-/// The grants that hold for a principal in a workspace now. Looking must not make a record, so where
-/// there is none there are no grants.
+/// The grants that apply to a principal in a workspace now. Looking must not create a record, so
+/// without one there are no grants.
 pub(crate) async fn holding(
     app: &App,
     principal: &Principal,

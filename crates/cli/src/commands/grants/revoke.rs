@@ -1,5 +1,4 @@
-//! `haft grants revoke`: ends standing approvals at once, also for calls that are just waiting to
-//! start.
+//! `haft grants revoke`: ends standing approvals at once, even for calls about to start.
 
 use clap::Args;
 use haft_contract::TenantId;
@@ -39,7 +38,7 @@ pub(super) async fn run(args: &RevokeArgs, app: &App) -> Result<Exit, Stop> {
     let mut ended = Vec::new();
     for grant in chosen {
         let had = store.revoke(&TenantId::local(), grant.id).await;
-        // Somebody may have been faster, or its time may have come; either way it has ended.
+        // Someone may have been faster, or its time may be up; either way it has ended.
         had.map_err(|error| Stop::ledger(&error))?;
         ended.push(grant);
     }

@@ -1,6 +1,6 @@
-//! `haft grants suggest`: reads the record for what this person approves again and again, and says
-//! which standing approval would save the question. Decides with today's rules and grants, so what
-//! is allowed already, or cannot be granted, is never suggested.
+//! `haft grants suggest`: finds in the record what this person approves repeatedly, and says which
+//! standing approval would save the question. Decides with today's rules and grants, so what is
+//! already allowed, or cannot be granted, is never suggested.
 
 use haft_contract::TenantId;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ pub(super) async fn run(args: &SuggestArgs, app: &App) -> Result<Exit, Stop> {
     Ok(Exit::Ok)
 }
 
-/// Rules as a person would name what they allow: `cargo test …`.
+/// Rules in a person's words: `cargo test …`.
 fn what(rules: &[String]) -> String {
     let named: Vec<String> = rules
         .iter()

@@ -1,5 +1,5 @@
 //! `haft mcp accept` and `haft mcp revoke`: whether a model may use what a mounted server offers.
-//! Only what `haft mcp review` showed last, and as it showed it, can be accepted.
+//! Only what `haft mcp review` last showed, exactly as shown, can be accepted.
 
 use clap::Args;
 use haft_host::{
@@ -78,7 +78,7 @@ pub(super) fn accept(args: &AcceptArgs, app: &App) -> Result<Exit, Stop> {
     }
     accept::accept(&store, server, &wanted)?;
     let keys: Vec<&ItemKey> = wanted.iter().map(|item| &item.key).collect();
-    // Who asks for everything asks for what is left.
+    // Accepting everything means everything that is left.
     let already = already.iter().filter(|_| !args.all);
     let already: Vec<&ItemKey> = already.map(|(item, _)| &item.key).collect();
     done(app, server.id.as_str(), "accepted", &keys, &already)
@@ -118,7 +118,7 @@ pub(super) fn revoke(args: &RevokeArgs, app: &App) -> Result<Exit, Stop> {
     done(app, server.id.as_str(), "revoked", &keys, &[])
 }
 
-/// Says what was done, and what was so before.
+/// Reports what was done, and what was already so.
 fn done(
     app: &App,
     server: &str,

@@ -1,5 +1,5 @@
 //! `haft mcp cost`: what showing the tools costs a model, by server and by tool, and what each way
-//! of listing them would cost. Nothing is started: it is counted what servers offered last.
+//! of listing them would cost. Starts nothing: it counts what servers last offered.
 
 use std::sync::Arc;
 
@@ -51,10 +51,10 @@ struct ServerCostView {
     server: String,
     tokens: usize,
     tools: Vec<ToolCostView>,
-    /// Tools that are not shown because nobody accepted them as they are.
+    /// Tools not shown because nobody has accepted their current form.
     withheld: usize,
     withheld_tokens: usize,
-    /// Whether anything is known of what it offers.
+    /// Whether it is known what the server offers.
     known: bool,
 }
 
@@ -64,7 +64,7 @@ struct ToolCostView {
     tokens: usize,
 }
 
-/// What one way of listing lists.
+/// What one listing mode lists.
 #[derive(Debug, Serialize)]
 struct ModeView {
     mode: &'static str,
@@ -84,7 +84,7 @@ pub(super) async fn run(args: &CostArgs, app: &App) -> Result<Exit, Stop> {
     let builder = HostBuilder::to_look(settings)?;
     app.notes(builder.notes());
     let assembly = builder.assemble().await?;
-    // As `haft mcp` does it, so that a name that is free there is free here.
+    // Same as in `haft mcp`, so that a name that is free there is free here.
     if catalog.may_search() {
         assembly.make_searchable()?;
     }
@@ -130,7 +130,7 @@ fn count(
             server.withheld_tokens += tokens(entry);
         }
     }
-    // What search would list has the tools that search, also where nothing searches now.
+    // The search listing includes the search tools, even if search is off now.
     let mut searchable = shown.clone();
     if !catalog.may_search() {
         let extra = assembly.catalog_tools().into_iter();
@@ -179,7 +179,7 @@ fn counted(cost: &ProviderCost) -> ServerCostView {
     }
 }
 
-/// What a provider is called here: a mounted server by its id.
+/// A provider's name here: a mounted server's id.
 fn server_name(provider: &str) -> &str {
     let id = provider.strip_prefix(PREFIX);
     let id = id.and_then(|id| id.strip_prefix(SEPARATOR));

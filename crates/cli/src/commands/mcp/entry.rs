@@ -1,5 +1,5 @@
-//! Haft as one of an agent's servers: where the agent keeps them, what the entry says, and the agent's
-//! file with it. `install` and `import` both put it there.
+//! Haft as one of an agent's servers: where the agent keeps them, what the entry says, and the
+//! agent's file with it. `install` and `import` both add it.
 
 use std::{
     collections::BTreeMap,
@@ -50,7 +50,7 @@ pub(crate) fn place(
     Ok(place)
 }
 
-/// How an agent's own tools are turned off here; none where it has no setting for that.
+/// How an agent's own tools are turned off here; `None` if it has no setting for that.
 pub(super) fn own_tools(
     agent: Agent,
     scope: Scope,
@@ -61,7 +61,7 @@ pub(super) fn own_tools(
     let dialect = agent.dialect();
     let usual = dialect.place(scope, &homes).map(|place| place.path);
     Ok(dialect.own_tools(scope, &homes).map(|own| {
-        // Where servers and settings are in one file, they are in the one that was named.
+        // If servers and settings share a file, settings go into the named file too.
         if usual.as_ref() == Some(&own.path) {
             let path = place.path.clone();
             OwnTools { path, ..own }
@@ -71,7 +71,7 @@ pub(super) fn own_tools(
     }))
 }
 
-/// Refused where a project's settings are not in the project.
+/// Fails if a project's settings are not in the project.
 pub(super) fn may_change(
     own: &OwnTools,
     scope: Scope,
@@ -101,8 +101,8 @@ fn homes(app: &App) -> Result<Homes<'_>, Stop> {
     })
 }
 
-/// A project may come from anywhere: a directory of it that is a link leads into files that are not
-/// the project's.
+/// A project may come from anywhere: a directory in it that is a link leads to files outside the
+/// project.
 fn inside_project(path: &Path, app: &App) -> Result<(), Stop> {
     if real_directory(path).is_some_and(|real| real.starts_with(&app.env.current_dir)) {
         return Ok(());
@@ -113,7 +113,7 @@ fn inside_project(path: &Path, app: &App) -> Result<(), Stop> {
     ))
 }
 
-/// The variables an entry of ours gives Haft.
+/// The variables that our entry gives Haft.
 pub(super) fn env_of(agent: Agent, entry: &Value) -> BTreeMap<String, EntryValue> {
     match agent.dialect().read(ENTRY, entry) {
         Ok(Some(Server {
@@ -124,7 +124,7 @@ pub(super) fn env_of(agent: Agent, entry: &Value) -> BTreeMap<String, EntryValue
     }
 }
 
-/// Haft as a server that an agent starts. What holds here about where things are holds there too.
+/// Haft as a server that an agent starts. It uses the same locations as here.
 pub(super) fn started(
     agent: Agent,
     scope: Scope,
@@ -133,7 +133,7 @@ pub(super) fn started(
 ) -> Result<Server, Stop> {
     let mut pinned = PinnedEntry::of(&app.env, &app.global.overrides());
     let config_home = pinned.config_home.take();
-    // An older entry may have one that holds no longer.
+    // An older entry may have an outdated one.
     env.remove(CONFIG_HOME);
     env.extend(config_home.map(|path| {
         let given = EntryValue::Text(path.display().to_string());
@@ -160,8 +160,8 @@ pub(super) fn started(
     })
 }
 
-/// The agent's file with Haft in it. An entry that says so already stays as it is, however it is
-/// spelt; of one that does not, settings of the agent's own stay.
+/// The agent's file with Haft in it. An entry that already says so stays as it is, however it is
+/// written; if it does not, the agent's own settings in it stay.
 pub(super) fn with_haft(
     agent: Agent,
     place: &ServersLocation,
@@ -188,13 +188,13 @@ pub(super) fn with_haft(
     document::with_entry(place.format, text, &place.table, ENTRY, &fields)
 }
 
-/// The entry as a file of its own, to be pasted.
+/// The entry as a complete file, to be pasted.
 pub(super) fn snippet(agent: Agent, place: &ServersLocation, server: &Server) -> String {
     let blank = document::blank(place.format);
     with_haft(agent, place, blank, None, server).unwrap_or_default()
 }
 
-/// Says why a file is left as it is.
+/// Says why a file is not changed.
 pub(super) fn unchangeable(path: &Path, why: EditRefusal, paste: Option<String>) -> Stop {
     let path = path.display();
     let paste = paste.map_or_else(
@@ -212,7 +212,7 @@ pub(super) fn unchangeable(path: &Path, why: EditRefusal, paste: Option<String>)
     }
 }
 
-/// What becomes of a file, without the secrets in it that are known or can be told by their looks.
+/// The change to a file, without secrets that are known or recognisable by their form.
 pub(super) fn diff(file: &ForeignFile, after: Option<&str>, redactor: &Redactor) -> String {
     let path = file.path().to_string_lossy();
     let Ok(path) = WorkPath::parse(&path, "/") else {
@@ -227,7 +227,7 @@ pub(super) fn diff(file: &ForeignFile, after: Option<&str>, redactor: &Redactor)
     redactor.text(&change.show().diff.text).into_owned()
 }
 
-/// What blanks out the values that servers are given, and those of variables in other settings.
+/// Blanks out the values that servers are given, and those of variables in other settings.
 pub(super) fn redactor(
     agent: Agent,
     servers: &[(String, Value)],

@@ -1,6 +1,6 @@
-//! `haft mcp import`: takes over the servers an agent has, so that they sit behind Haft. They go into
-//! the `haft.toml` that rules go to, what may be a secret into files of its own, and the agent keeps
-//! one server, Haft. Everything is shown first and nothing is lost: the agent's file is kept as it was.
+//! `haft mcp import`: takes over an agent's servers, so that they sit behind Haft. They go into the
+//! `haft.toml` that rules go to, possible secrets into separate files, and the agent keeps one
+//! server, Haft. Everything is shown first and nothing is lost: the agent's file is backed up.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +31,7 @@ use crate::{
     terminal::{Format, Page, Style, confirm},
 };
 
-/// The directory for values that were in an agent's configuration, in the data directory.
+/// The directory for values from an agent's configuration, in the data directory.
 const SECRETS: &str = "mcp-secrets";
 
 /// Take over the MCP servers an agent has, so that they sit behind Haft
@@ -96,18 +96,18 @@ struct Takeover {
     agents: Change,
 }
 
-/// What is done with each of an agent's entries.
+/// What happens to each of an agent's entries.
 #[derive(Default)]
 struct ImportPlan {
     /// Servers that go into the configuration.
     taken: Vec<TakenOverServer>,
-    /// Servers that are behind Haft already: what the agent calls them, and their ids.
+    /// Servers already behind Haft: the agent's names, and their ids.
     known: Vec<(String, String)>,
     /// Entries that stay with the agent, and why.
     left: Vec<(String, String)>,
 }
 
-/// A file and what it becomes.
+/// A file and its new text.
 struct Change {
     file: ForeignFile,
     after: String,
@@ -155,7 +155,7 @@ impl Takeover {
         self.servers.taken.is_empty() && self.servers.known.is_empty()
     }
 
-    /// Writes everything down: first what Haft needs, last what the agent loses.
+    /// Writes everything: first what Haft needs, last what the agent loses.
     fn carry_out(&self) -> Result<Option<PathBuf>, Stop> {
         for (path, value) in self.servers.taken.iter().flat_map(|taken| &taken.kept) {
             keep_secret(path, value)?;
@@ -181,7 +181,7 @@ impl Takeover {
             .replace(&self.agents.after, BackupPolicy::Always)
     }
 
-    /// A workspace's file counts as it is now, because its operator has just seen and changed it.
+    /// Trusts a workspace's file as it is now, because its operator has just seen and changed it.
     fn trust(&self, path: &Path) -> Result<(), Stop> {
         let places = &self.settings.places;
         if path != places.project_config || places.only_config.is_some() {
@@ -192,7 +192,7 @@ impl Takeover {
         Ok(trust.save()?)
     }
 
-    /// Shows what will become of both files.
+    /// Shows the changes to both files.
     fn show(&self, args: &ImportArgs, app: &App) -> Result<(), Stop> {
         if app.output.format() == Format::Json {
             if args.dry_run {
@@ -303,7 +303,7 @@ impl Takeover {
     }
 }
 
-/// What is to be done with each of an agent's entries.
+/// Decides what happens to each of an agent's entries.
 fn sort(
     args: &ImportArgs,
     entries: &[(String, Value)],
@@ -326,7 +326,7 @@ fn sort(
     for (name, entry) in entries.iter().filter(|(name, _)| name != ENTRY) {
         let server = match args.agent.dialect().read(name, entry) {
             Ok(Some(server)) => server,
-            // Something of the agent's own.
+            // Something else of the agent's.
             Ok(None) => continue,
             Err(why) => {
                 sorted.left.push((name.clone(), why));
@@ -348,7 +348,7 @@ fn sort(
     sorted
 }
 
-/// The id under which a server is behind Haft already.
+/// The id of a server that is already behind Haft.
 fn known_as(server: &Server, settings: &Settings) -> Option<String> {
     let same = |target: &Target| match (&server.reach, target) {
         (ServerTransport::Command { argv, .. }, Target::Command(command)) => *argv == command.argv,
@@ -361,7 +361,7 @@ fn known_as(server: &Server, settings: &Settings) -> Option<String> {
     Some(known.id.to_string())
 }
 
-/// The configuration with the servers in it, read by the reader that will read it.
+/// The configuration with the servers in it, parsed by the code that will read it.
 fn into_config(
     agent: Agent,
     taken: &[TakenOverServer],
@@ -383,7 +383,7 @@ fn into_config(
     Ok(Change { file, after, diff })
 }
 
-/// Haft as the agent's server, given the variables its own servers need.
+/// Haft as the agent's server, with the variables its own servers need.
 fn haft(
     args: &ImportArgs,
     entries: &[(String, Value)],
@@ -414,7 +414,7 @@ fn keep_secret(path: &Path, value: &str) -> Result<(), Stop> {
         })
 }
 
-/// Asks whether what was shown is meant.
+/// Asks for confirmation of what was shown.
 async fn ask(app: &App) -> Result<(), Stop> {
     if !std::io::stdin().is_terminal() || !app.output.stderr_is_terminal() {
         return Err(Stop::usage(

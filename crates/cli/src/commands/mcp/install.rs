@@ -1,7 +1,7 @@
-//! `haft mcp install`: puts Haft into an agent's own configuration, as one server, or takes it out
-//! again. Changes its own entry and nothing else; run twice it changes nothing. With `--only-haft` the
-//! agent's own shell and file tools are turned off too, by the agent's own settings; what is taken out
-//! again leaves the files as they were.
+//! `haft mcp install`: adds Haft to an agent's configuration, as one server, or removes it again.
+//! Changes its own entry and nothing else; a second run changes nothing. With `--only-haft` the
+//! agent's own shell and file tools are turned off too, by the agent's settings. Removing it leaves
+//! the files as they were.
 
 use std::{
     collections::BTreeMap,
@@ -33,7 +33,7 @@ use crate::{
     terminal::{Format, Page, Style},
 };
 
-/// The variable that holds the token of `haft mcp --http` where an agent is started.
+/// The variable with the token of `haft mcp --http`, in the agent's environment.
 const TOKEN: &str = "HAFT_MCP_TOKEN";
 
 /// Put Haft into an agent's configuration
@@ -101,7 +101,7 @@ pub(super) fn run(args: &InstallArgs, app: &App) -> Result<Exit, Stop> {
         files.take_out(there.as_ref())?;
         None
     } else {
-        // What an import gave it stays.
+        // The variables that an import added stay.
         let env = entry.map(|entry| env_of(args.agent, entry));
         let server = haft(args, env.unwrap_or_default(), app)?;
         files.put_in(args, &place, entry, &server, own.as_ref())?;
@@ -149,14 +149,14 @@ pub(super) fn run(args: &InstallArgs, app: &App) -> Result<Exit, Stop> {
     report.print(app)
 }
 
-/// The agent's files: the one with its servers, and the one with its settings where that is another.
+/// The agent's files: the one with its servers, and the one with its settings if separate.
 struct Files {
     servers: PlannedFile,
     settings: Option<PlannedFile>,
 }
 
 impl Files {
-    /// Reads them. Settings that are no concern of this command are not even looked at.
+    /// Reads them. Settings that do not concern this command are not even opened.
     fn read(place: &ServersLocation, own: Option<&OwnTools>, wanted: bool) -> Result<Self, Stop> {
         let settings = match own.filter(|own| own.path != place.path) {
             Some(own) if wanted || InstalledFile::has_note(&own.path)? => {
@@ -182,7 +182,7 @@ impl Files {
         self.all().any(PlannedFile::is_noted)
     }
 
-    /// Haft's entry, as something that was added.
+    /// Haft's entry, as an addition.
     fn entry(&self, place: &ServersLocation) -> Result<Addition, Stop> {
         Addition::entry(place.format, self.servers.text(), &place.table, ENTRY)
             .map_err(|why| unchangeable(&place.path, why, None))
@@ -223,10 +223,10 @@ impl Files {
         Ok(())
     }
 
-    /// Writes them, and says where what they were is kept.
+    /// Writes them and returns the backups' paths.
     fn write(&self, remove: bool, entry: Option<&Addition>) -> Result<Vec<PathBuf>, Stop> {
         let mut backups = Vec::new();
-        // First the settings: what went wrong half way is mended by the same command again.
+        // Settings first: running the same command again repairs a failure half way.
         for file in self.settings.iter().chain([&self.servers]) {
             backups.extend(if remove {
                 file.remove()?
@@ -259,7 +259,7 @@ fn haft(args: &InstallArgs, env: BTreeMap<String, EntryValue>, app: &App) -> Res
     })
 }
 
-/// What became of an agent's configuration.
+/// The changes to an agent's configuration, for the person.
 struct Report<'r> {
     agent: Agent,
     files: &'r Files,
@@ -272,14 +272,14 @@ struct Report<'r> {
     backups: Vec<PathBuf>,
 }
 
-/// What became of the agent's own tools.
+/// The state of the agent's own tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OwnToolsState {
-    /// They are as they were.
+    /// They were not changed.
     Untouched,
-    /// They are turned off.
+    /// They are now turned off.
     Off,
-    /// They were turned off before and still are.
+    /// They were already turned off.
     StillOff,
     /// They are turned on again.
     GivenBack,
@@ -360,7 +360,7 @@ impl Report<'_> {
         Ok(Exit::Ok)
     }
 
-    /// What became of the agent's own tools.
+    /// Describes the state of the agent's own tools.
     fn about_own_tools(&self) -> Page {
         let (page, names) = (Page::new(), self.names.join(", "));
         match self.own_tools {

@@ -1,5 +1,6 @@
-//! `haft mcp login` and `haft mcp logout`: a person logs in to a mounted server, once; Haft keeps the
-//! token and renews it. The page to log in on is printed; nothing of it ever reaches a shell.
+//! `haft mcp login` and `haft mcp logout`: a person logs in to a mounted server once; Haft keeps
+//! the token and renews it. The login page's address is printed; no part of it ever reaches a
+//! shell.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},
@@ -24,7 +25,7 @@ use crate::{
     terminal::{Format, Output, Page, Style},
 };
 
-/// The longest address that is pasted, in bytes.
+/// The longest pasted address, in bytes.
 const MAX_PASTED_BYTES: u64 = 32 * 1024;
 
 /// Log in to a mounted server
@@ -137,7 +138,7 @@ pub(super) async fn log_out(args: &LogoutArgs, app: &App) -> Result<Exit, Stop> 
     Ok(Exit::Ok)
 }
 
-/// The credential of whoever types this, for a server of the configuration.
+/// The current user's credential for a configured server.
 fn credential_of(id: &str, app: &App) -> Result<Credential, Stop> {
     let settings = app.settings()?;
     let server = configured(&settings, id)?;
@@ -165,7 +166,7 @@ fn failed(error: &LoginError) -> Stop {
     Stop::new(exit, error.to_string(), error.hint())
 }
 
-/// How the page reaches the person, and the answer Haft.
+/// How the page reaches the person, and how the answer reaches Haft.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LoginMethod {
     Print,
@@ -213,7 +214,7 @@ impl Person for AtTerminal {
     }
 }
 
-/// The address on standard input.
+/// Reads the address from standard input.
 fn pasted() -> Result<Url, LoginError> {
     let mut line = String::new();
     let mut input = BufReader::new(std::io::stdin().take(MAX_PASTED_BYTES));
@@ -223,8 +224,8 @@ fn pasted() -> Result<Url, LoginError> {
     Url::parse(line.trim()).map_err(|_| LoginError::Callback("it is no address"))
 }
 
-/// Starts the desktop's way to open a page: a program and one argument, which begins with `https:` or
-/// `http:`, so that it is neither an option nor anything but a page.
+/// Opens a page with the desktop's opener: a program and one argument. The argument begins with
+/// `https:` or `http:`, so that it is neither an option nor anything but a page.
 #[expect(
     clippy::disallowed_methods,
     reason = "started by the person at the terminal, for themselves; no tool is involved"

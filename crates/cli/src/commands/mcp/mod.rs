@@ -1,4 +1,4 @@
-//! `haft mcp`: Haft as one MCP server in front of an agent, and what is needed to set it up. Without
+//! `haft mcp`: Haft as one MCP server in front of an agent, and the commands to set it up. Without
 //! a subcommand it serves.
 
 mod accept;
@@ -54,7 +54,7 @@ enum McpCommand {
 }
 
 impl McpArgs {
-    /// Who asks where this serves; nobody where it does something else.
+    /// The caller if this command serves; `None` if it does something else.
     pub(crate) fn serves(&self, env: &Env) -> Option<Result<Arc<Principal>, Stop>> {
         match self.command {
             None => Some(self.serve.principal(env)),

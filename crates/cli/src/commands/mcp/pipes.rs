@@ -1,5 +1,5 @@
-//! Standard input and output for a server: each is read or written by a thread of its own, so that a
-//! client that does not read, or sends nothing, holds up nothing else. What is on its way is bounded.
+//! Standard input and output for a server: a separate thread reads or writes each, so that a client
+//! that does not read, or sends nothing, blocks nothing else. The data in flight is bounded.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -18,19 +18,19 @@ use tokio_util::sync::PollSender;
 /// How much is read at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Pieces on their way in; a client that sends faster than it is served waits.
+/// Pieces queued for reading; a client that sends faster than it is served waits.
 const PIECES_IN: usize = 4;
 
-/// Pieces on their way out.
+/// Pieces queued for writing.
 const PIECES_OUT: usize = 64;
 
-/// How long the last answers may take to be written when serving ends.
+/// How long writing the last answers may take when serving ends.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Standard input, as it comes.
+/// Standard input, as it arrives.
 pub(super) struct Input {
     pieces: mpsc::Receiver<io::Result<Vec<u8>>>,
-    /// What was read and not yet taken, and how much of it was.
+    /// What was read and not yet consumed, and how much of it was.
     left: (Vec<u8>, usize),
 }
 
@@ -39,10 +39,10 @@ pub(super) struct OutputPipe {
     pieces: PollSender<Vec<u8>>,
 }
 
-/// The thread that writes.
+/// The writing thread.
 pub(super) struct Writer(JoinHandle<()>);
 
-/// Reads standard input.
+/// Starts reading standard input.
 pub(super) fn input() -> io::Result<Input> {
     let (sender, pieces) = mpsc::channel(PIECES_IN);
     thread::Builder::new()
@@ -72,7 +72,7 @@ pub(super) fn input() -> io::Result<Input> {
     })
 }
 
-/// Writes standard output.
+/// Starts writing standard output.
 pub(super) fn output() -> io::Result<(OutputPipe, Writer)> {
     let (sender, mut pieces) = mpsc::channel::<Vec<u8>>(PIECES_OUT);
     let writer = thread::Builder::new()
@@ -81,8 +81,8 @@ pub(super) fn output() -> io::Result<(OutputPipe, Writer)> {
             let mut stdout = io::stdout().lock();
             while let Some(piece) = pieces.blocking_recv() {
                 let written = stdout.write_all(&piece).and_then(|()| stdout.flush());
-                // A client that no longer reads is gone; the other end notices that nobody takes
-                // what it sends.
+                // A client that no longer reads is gone; the sending side notices that its receiver
+                // is closed.
                 if written.is_err() {
                     return;
                 }
@@ -138,7 +138,7 @@ impl AsyncWrite for OutputPipe {
         Poll::Ready(Ok(bytes.len()))
     }
 
-    /// What was taken is written in its order; nothing is gained by waiting for it here.
+    /// Accepted data is written in order; waiting for it here gains nothing.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

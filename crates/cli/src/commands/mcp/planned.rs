@@ -1,5 +1,5 @@
-//! One file of an agent's and what becomes of it when Haft is put in or taken out. Nothing is written
-//! before everything is planned.
+//! One of an agent's files and its change when Haft is added or removed. Nothing is written before
+//! everything is planned.
 
 use std::path::{Path, PathBuf};
 
@@ -16,18 +16,18 @@ use crate::{
     stop::Stop,
 };
 
-/// A file and what becomes of it.
+/// A file and its planned text.
 pub(super) struct PlannedFile {
     file: InstalledFile,
     format: Format,
-    /// What it becomes; none if it goes.
+    /// Its new text; `None` if it is removed.
     after: Option<String>,
-    /// What Haft has added to it then.
+    /// What Haft will have added to it.
     added: Vec<Addition>,
 }
 
 impl PlannedFile {
-    /// A file as it is.
+    /// Reads a file, with no change planned yet.
     pub(super) fn read(path: &Path, format: Format) -> Result<Self, Stop> {
         let file = InstalledFile::read(path, format)?;
         Ok(Self {
@@ -43,37 +43,37 @@ impl PlannedFile {
         self.file.file().path()
     }
 
-    /// Its text as it is, or what stands for an empty file.
+    /// Its current text, or the text of an empty file.
     pub(super) fn text(&self) -> &str {
         self.file.text()
     }
 
-    /// What it says as it is.
+    /// Its current text as a value.
     pub(super) fn said(&self) -> Option<Value> {
         document::value_at(self.format, self.text(), &[]).ok()?
     }
 
-    /// Whether Haft put settings into it.
+    /// Whether Haft added settings to it.
     pub(super) fn has_settings(&self) -> bool {
         self.file.added().iter().any(Addition::is_setting)
     }
 
-    /// Whether Haft noted that it put something into it.
+    /// Whether Haft left a note about it.
     pub(super) fn is_noted(&self) -> bool {
         self.file.is_noted()
     }
 
-    /// Whether it becomes another.
+    /// Whether its text changes.
     pub(super) fn changes(&self) -> bool {
         self.after.as_deref() != self.file.file().text()
     }
 
-    /// What becomes of it, in lines.
+    /// Its change as a diff.
     pub(super) fn diff(&self, redactor: &Redactor) -> String {
         diff(self.file.file(), self.after.as_deref(), redactor)
     }
 
-    /// Haft's entry is put into it, and this is its text then.
+    /// Plans to add Haft's entry; `after` is the resulting text.
     pub(super) fn put_entry(&mut self, entry: Addition, after: String) {
         if after != self.file.text() {
             self.after = Some(after);
@@ -83,7 +83,7 @@ impl PlannedFile {
         }
     }
 
-    /// A setting is put into it.
+    /// Plans to add a setting.
     pub(super) fn put_setting(&mut self, setting: &Setting) -> Result<(), Stop> {
         let now = self.after.as_deref().filter(|text| !text.trim().is_empty());
         let now = now.unwrap_or_else(|| self.file.text()).to_owned();
@@ -95,14 +95,14 @@ impl PlannedFile {
         Ok(())
     }
 
-    /// Everything of Haft's is taken out of it; `entry` is the one that is there, noted or not.
+    /// Plans to remove everything of Haft's; `entry` is the existing one, noted or not.
     pub(super) fn take_out(&mut self, entry: Option<Addition>) -> Result<(), EditRefusal> {
         self.after = self.file.without(&self.additions_with(entry))?;
         Ok(())
     }
 
-    /// Writes what is planned, and says where what the file was is kept. `entry` is the one that was
-    /// there before.
+    /// Writes the planned text and returns the backup's path. `entry` is the one that was there
+    /// before.
     pub(super) fn put_in(&self, entry: Option<Addition>) -> Result<Option<PathBuf>, Stop> {
         let (true, Some(after)) = (self.changes(), &self.after) else {
             return Ok(None);
@@ -112,12 +112,12 @@ impl PlannedFile {
         self.file.put_in(before, after, self.added.clone())
     }
 
-    /// Writes the file without Haft, and says where what it was is kept.
+    /// Writes the file without Haft and returns the backup's path.
     pub(super) fn remove(&self) -> Result<Option<PathBuf>, Stop> {
         self.file.take_out(self.after.as_deref())
     }
 
-    /// What was noted, and the entry if it was not.
+    /// What was noted, and the entry if it was not noted.
     fn additions_with(&self, entry: Option<Addition>) -> Vec<Addition> {
         let mut added = self.file.added().to_vec();
         if !added.iter().any(|added| !added.is_setting()) {

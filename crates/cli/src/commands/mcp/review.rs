@@ -1,5 +1,5 @@
-//! `haft mcp review`: what a mounted server offers, as it is, for somebody who decides whether tools
-//! may be used by a model. What is shown here is what can be accepted.
+//! `haft mcp review`: everything a mounted server offers, unaltered, for the person who decides
+//! whether a model may use its tools. Only what is shown here can be accepted.
 
 use clap::Args;
 use haft_host::{
@@ -36,7 +36,7 @@ pub(super) struct ReviewArgs {
 
 /// Runs the command.
 pub(super) async fn run(args: &ReviewArgs, app: &App) -> Result<Exit, Stop> {
-    // Who looks is who accepts.
+    // Whoever reviews also accepts.
     may_answer()?;
     let settings = app.settings()?;
     let server = configured(&settings, &args.server)?.clone();
@@ -88,7 +88,7 @@ pub(super) async fn run(args: &ReviewArgs, app: &App) -> Result<Exit, Stop> {
     Ok(Exit::Ok)
 }
 
-/// Starts the server, which says what it offers, and ends it again.
+/// Starts the server to learn what it offers, and ends it again.
 async fn fetch(settings: &Settings, server: &ServerSettings) -> Result<(), Stop> {
     let plan = MountPlan::of(settings).only(&server.id);
     if plan.is_empty() {
@@ -158,7 +158,7 @@ fn page(
     page.end().styled(Style::Dim, next).end()
 }
 
-/// That something was accepted under this id which does not count, and why.
+/// Says that an acceptance under this id does not count, and why.
 fn lapse(page: Page, server: &ServerSettings, lapsed: &LapseReason) -> Page {
     let page = page.styled(Style::Bad, lapsed.to_string()).end();
     match lapsed {
@@ -172,7 +172,7 @@ fn lapse(page: Page, server: &ServerSettings, lapsed: &LapseReason) -> Page {
     }
 }
 
-/// What changed since it was accepted, if what was accepted is still there.
+/// What changed since it was accepted, if the accepted form is still stored.
 fn changes(item: &Item, standing: PinStatus, store: &FilePins) -> Option<Vec<Difference>> {
     let PinStatus::Changed { accepted } = standing else {
         return None;
@@ -197,7 +197,7 @@ fn changed(page: Page, change: &Difference) -> Page {
     page
 }
 
-/// A definition, member by member, in a spelling that hides nothing.
+/// A definition, member by member, spelt so that nothing is hidden.
 fn spelt(mut page: Page, definition: &Value) -> Page {
     for line in visible::json(definition) {
         page = page.text(format!("  {line}")).end();

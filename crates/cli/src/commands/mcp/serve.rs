@@ -1,5 +1,5 @@
-//! `haft mcp`: serves the workspace's tools over MCP until the agent is gone, to one agent over pipes
-//! or to several over HTTP. Standard output carries the protocol and nothing else.
+//! `haft mcp`: serves the workspace's tools over MCP until the agent is gone, to one agent over
+//! pipes or to several over HTTP. Standard output carries only the protocol.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -41,7 +41,7 @@ use crate::{
     view::approval::{self, BoxSize},
 };
 
-/// The agent, where nobody named it.
+/// The agent's name if nobody gave one.
 pub(super) const AGENT: &str = "mcp";
 
 /// How to serve.
@@ -68,7 +68,7 @@ pub(super) struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// Who asks.
+    /// The caller.
     pub(super) fn principal(&self, env: &Env) -> Result<Arc<Principal>, Stop> {
         let agent = self.agent.as_ref().or(env.agent.as_ref());
         let session = self.session.as_ref().or(env.session.as_ref());
@@ -81,7 +81,7 @@ impl ServeArgs {
     }
 }
 
-/// An address to listen on; a name or a port alone says too little.
+/// An address to listen on; a name or a port alone is too little.
 fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         let port = text.rsplit(':').next().unwrap_or_default();
@@ -92,7 +92,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 
 fn modes() -> impl clap::builder::TypedValueParser<Value = Mode> {
     let words = PossibleValuesParser::new(Mode::ALL.map(Mode::as_str));
-    // What is none of the words does not get here.
+    // The parser has already refused any other word.
     words.map(|word| Mode::parse(&word).unwrap_or_default())
 }
 
@@ -113,7 +113,7 @@ pub(super) async fn run(args: ServeArgs, app: &App) -> Result<Exit, Stop> {
     served.map(|()| Exit::Ok)
 }
 
-/// A host, ready to be served.
+/// A host, ready to serve.
 struct ServeSetup {
     host: Host,
     principal: Arc<Principal>,
@@ -133,7 +133,7 @@ impl ServeSetup {
         let catalog = settings.catalog.catalog(catalog);
         let clients = Arc::<Clients>::default();
         let calls = LiveCalls::new(Arc::clone(&clients));
-        // A client that a call started would answer for the person: an agent would approve itself.
+        // A client started by a call would answer for the person: an agent would approve itself.
         let elicitation = match ancestry::started_by_a_call() {
             None => asking.elicitation(),
             Some(_) => Elicitation::Never,
@@ -245,7 +245,7 @@ impl ServeSetup {
         Ok(())
     }
 
-    /// Ends what calls left running, makes everything durable and closes the record.
+    /// Ends processes that calls left running, makes everything durable and closes the record.
     async fn close(&self) {
         self.host.runtime().end_session(&self.principal).await;
         if let Err(error) = self.host.close().await {
@@ -254,7 +254,7 @@ impl ServeSetup {
     }
 }
 
-/// A question for a client to put before its person, in brief.
+/// A question for a client to show to its person, in brief.
 fn drawn(request: &ApprovalRequest, window: Window) -> Option<QuestionText> {
     let why = &request.decision.reason;
     let room = window.columns.map_or(BoxSize::Enough, BoxSize::Narrow);

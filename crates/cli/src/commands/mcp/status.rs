@@ -1,4 +1,4 @@
-//! `haft mcp status`: every mounted server, in every Haft that runs, and those that run nowhere.
+//! `haft mcp status`: every mounted server, in every running Haft, and those that run nowhere.
 
 use clap::Args;
 use haft_contract::host::Timestamp;
@@ -89,7 +89,7 @@ fn table(views: &[ServerView]) -> Page {
     page
 }
 
-/// Since when a server is as it is.
+/// How long a server has been in its state.
 fn since_in_words(view: &ServerView) -> String {
     view.since_us
         .map_or_else(|| "-".to_owned(), |since| time::local(Timestamp(since)))

@@ -1,5 +1,5 @@
-//! `haft mcp token`: the secret that clients of `haft mcp --http` bring. Made at first use, in a file
-//! that only its owner can read, and kept until it is replaced.
+//! `haft mcp token`: the secret that clients of `haft mcp --http` send. Created on first use, in a
+//! file that only its owner can read, and kept until it is replaced.
 
 use clap::Args;
 use haft_host::state::http_token::HttpToken;
@@ -7,7 +7,7 @@ use haft_host::state::http_token::HttpToken;
 use super::super::{App, approvals::may_answer};
 use crate::{exit::Exit, stop::Stop};
 
-/// Said with a new token.
+/// Printed with a new token.
 const STAYS: &str = "a `haft mcp --http` that runs keeps the token it started with: start it again, and give its \
      clients this one";
 

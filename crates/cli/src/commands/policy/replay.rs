@@ -1,4 +1,4 @@
-//! `haft policy replay`: the recorded calls, decided about again under other rules, and what would
+//! `haft policy replay`: decides the recorded calls again under other rules, and shows what would
 //! change.
 
 use haft_contract::TenantId;
@@ -24,7 +24,7 @@ use crate::{
     view::decision::{RuleView, verdict_style},
 };
 
-/// How many groups of one change are shown to a person.
+/// How many groups of one change a person is shown.
 const MAX_SHOWN: usize = 20;
 
 #[derive(Debug, Args)]
@@ -67,7 +67,7 @@ struct ReplayView {
 #[derive(Debug, Serialize)]
 struct NotDecidedView {
     calls: u64,
-    /// Why not, of these calls.
+    /// Why these calls were not decided.
     because: String,
 }
 
@@ -84,11 +84,11 @@ struct GroupView {
     tool: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     program: Option<String>,
-    /// The rule that decides now; absent where the preset does.
+    /// The rule that decides now; `None` if the preset does.
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<RuleView>,
     calls: u64,
-    /// How many a person refused then.
+    /// How many of them a person refused then.
     refused: u64,
     examples: Vec<ExampleView>,
 }
@@ -96,7 +96,7 @@ struct GroupView {
 #[derive(Debug, Serialize)]
 struct ExampleView {
     call: String,
-    /// What decided.
+    /// The access that decided, in words.
     what: String,
 }
 
@@ -105,7 +105,7 @@ pub(super) async fn run(args: ReplayArgs, app: &App) -> Result<Exit, Stop> {
     let places = app.places()?;
     let new = assembly(places.settings_of(app.env.current_dir.join(&args.file))?).await?;
     let current = app.settings();
-    // Only the tools of the rules in force are wanted, unless their answers are too.
+    // Only the current rules' tools are needed, unless their answers are too.
     let current = match args.against {
         ComparisonBasis::Recorded => match current {
             Ok(settings) => assembly(settings).await.ok(),

@@ -1,4 +1,4 @@
-//! `haft policy test`: every rule's own examples, tried.
+//! `haft policy test`: tries every rule's own examples.
 
 use std::path::PathBuf;
 

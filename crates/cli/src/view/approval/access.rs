@@ -1,4 +1,4 @@
-//! One access of a plan, in words: a verb and what it is about.
+//! One access of a plan, in words: a verb and its object.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ pub(super) fn draw(access: &Value) -> Page {
         }
         "message" => ("send to", format!("{} on {}", of("target"), of("channel"))),
         "remote_tool" => ("call", format!("{} at {}", of("tool"), of("provider"))),
-        // What this version does not know is shown as it is recorded.
+        // An access this version does not know is shown as recorded.
         _ => ("do", access.to_string()),
     };
     will(verb, &visible::line(&what))
@@ -98,7 +98,7 @@ fn command(access: &Value) -> Page {
     page
 }
 
-/// A word so that its beginning and its end are seen.
+/// A word, quoted so that its start and its end are visible.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -1,19 +1,19 @@
-//! A question as short as it can be without hiding what a person needs to judge it: for the small box
-//! of an agent, where the person sits who started it.
+//! A question as short as possible without hiding what a person needs to judge it: for the small
+//! box of the agent that the person started.
 //!
-//! What will happen, why it is asked, where it runs and what may be behind it. Left out are ids,
-//! digests, the names of sessions, deadlines, and input that the command or the change shows already.
-//! Any other input, and any field this version does not know, is shown.
+//! Shown are what will happen, why it is asked, where it runs and what may be behind it. Left out
+//! are ids, digests, the names of sessions, deadlines, and input that the command or the change
+//! already shows. Any other input, and any field this version does not know, is shown.
 
 use serde_json::{Map, Value};
 
 use super::{MARGIN, access, beware, effects, further, items, network, preview, read_from, text};
 use crate::terminal::{Page, visible};
 
-/// What the names of Haft's own tools begin with.
+/// The prefix of the names of Haft's own tools.
 const BUILT_IN: &str = "builtin/";
 
-/// The names by which accesses hold what is drawn of them as it is.
+/// The access fields that are drawn unchanged.
 const DRAWN: &[&str] = &[
     "shell", "cwd", "path", "host", "id", "write", "source", "target", "channel",
 ];
@@ -21,10 +21,10 @@ const DRAWN: &[&str] = &[
 /// How much room the box has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BoxSize {
-    /// As many lines as it takes.
+    /// As many lines as needed.
     Enough,
-    /// A few lines of so many columns: of a change only the lines that change, of a command in a
-    /// sandbox only the command, of the reason only its beginning.
+    /// A few lines of this many columns: of a change only the changed lines, of a sandboxed command
+    /// only the command, of the reason only its start.
     Narrow(usize),
 }
 
@@ -52,7 +52,8 @@ pub(super) fn draw(form: &Map<String, Value>, why: &str, room: BoxSize) -> Page 
         .page(read_from(form))
 }
 
-/// The tool, where what happens does not say it: one of Haft's own without actions is what it does.
+/// The tool, if what happens does not show it: a tool of Haft's own without actions is what it
+/// does.
 fn tool(form: &Map<String, Value>) -> Page {
     let tool = visible::line(text(form.get("tool")));
     match form.get("action").and_then(Value::as_str) {
@@ -65,7 +66,7 @@ fn tool(form: &Map<String, Value>) -> Page {
     }
 }
 
-/// Whether nothing says what happens.
+/// Whether nothing shows what happens.
 fn is_silent(form: &Map<String, Value>) -> bool {
     let none = |name: &str| items(form.get(name)).next().is_none();
     none("accesses") && none("preview")
@@ -75,7 +76,7 @@ fn is_built_in(form: &Map<String, Value>) -> bool {
     text(form.get("tool")).starts_with(BUILT_IN)
 }
 
-/// The beginning of a line of ours.
+/// The start of one of our lines.
 fn beginning(line: &str, columns: usize) -> String {
     if line.chars().count() <= columns {
         return line.to_owned();
@@ -92,7 +93,7 @@ fn happens(form: &Map<String, Value>, room: BoxSize) -> Page {
     let script = only_script(form);
     for part in items(form.get("preview")) {
         page = page.page(match text(part.get("kind")) {
-            // The script above has it, and the rules allow it.
+            // The script above shows it, and the rules allow it.
             "command" if is_allowed(part) => Page::new(),
             "diff" => match room {
                 BoxSize::Enough => preview::draw(&without_heading(part)),
@@ -108,15 +109,15 @@ fn happens(form: &Map<String, Value>, room: BoxSize) -> Page {
     page
 }
 
-/// Whether a command is fully understood and runs in a sandbox: what it touches follows from its
-/// words, which are shown.
+/// Whether a command is fully understood and sandboxed: its words, which are shown, determine what
+/// it touches.
 fn is_plain_command(command: &Value, form: &Map<String, Value>) -> bool {
     let confined = ["t1", "t2", "t3"].contains(&text(form.get("tier")));
     let said = |key| command.get(key).is_some_and(|value| !value.is_null());
     confined && !said("opaque") && !said("unbound")
 }
 
-/// A diff with the lines that change and no others, where it is one that can be read so.
+/// A diff with only the changed lines, if it can be read that way.
 fn only_changes(diff: &Value) -> Value {
     let mut diff = without_heading(diff);
     let whole = text(diff.get("text"));
@@ -131,7 +132,7 @@ fn only_changes(diff: &Value) -> Value {
     diff
 }
 
-/// A diff without the lines above its first hunk, which name the file once more.
+/// A diff without the lines above its first hunk, which repeat the file name.
 fn without_heading(diff: &Value) -> Value {
     let mut diff = diff.clone();
     let whole = text(diff.get("text"));
@@ -142,7 +143,7 @@ fn without_heading(diff: &Value) -> Value {
         .map(str::len)
         .sum();
     let rest = whole.get(heading..).unwrap_or(whole).to_owned();
-    // What begins otherwise than with a hunk is shown as it is.
+    // A diff that does not begin with a hunk is shown as it is.
     if rest.starts_with("@@ ")
         && let Some(text) = diff.get_mut("text")
     {
@@ -151,7 +152,7 @@ fn without_heading(diff: &Value) -> Value {
     diff
 }
 
-/// Whether the rules allow a command of a script, all of which they understand.
+/// Whether the rules allow a command in a script and understand all of it.
 fn is_allowed(command: &Value) -> bool {
     text(command.get("verdict")) == "allow" && command.get("opaque").is_none_or(Value::is_null)
 }
@@ -163,7 +164,7 @@ fn only_script(form: &Map<String, Value>) -> Option<&str> {
     only.pointer("/command/shell").and_then(Value::as_str)
 }
 
-/// Whether an access is to a file whose change is shown, and there is nothing more to say of it.
+/// Whether an access is to a file whose change is shown, with nothing more to say about it.
 fn is_in_a_diff(access: &Value, form: &Map<String, Value>) -> bool {
     let path = text(access.get("path"));
     let resolved = access.get("resolved").and_then(Value::as_str);
@@ -181,7 +182,7 @@ fn has_diff(path: &str, form: &Map<String, Value>) -> bool {
     })
 }
 
-/// The input that nothing above shows, a parameter a line.
+/// The input that nothing above shows, one line per parameter.
 fn input(form: &Map<String, Value>) -> Page {
     let all = form.get("input").unwrap_or(&Value::Null);
     let Some(parameters) = all.as_object() else {
@@ -211,7 +212,7 @@ fn input(form: &Map<String, Value>) -> Page {
     page
 }
 
-/// Whether all that a plan does is to change files, and every change is shown.
+/// Whether a plan only changes files, and every change is shown.
 fn is_shown_by_diffs(form: &Map<String, Value>) -> bool {
     let mut accesses = items(form.get("accesses")).peekable();
     accesses.peek().is_some()
@@ -220,7 +221,7 @@ fn is_shown_by_diffs(form: &Map<String, Value>) -> bool {
         })
 }
 
-/// Whether an access shows this very text.
+/// Whether an access shows this exact text.
 fn is_drawn(value: &Value, form: &Map<String, Value>) -> bool {
     fn holds(access: &Value, wanted: &str) -> bool {
         match access {
@@ -237,7 +238,7 @@ fn is_drawn(value: &Value, form: &Map<String, Value>) -> bool {
     items(form.get("accesses")).any(|access| holds(access, wanted))
 }
 
-/// The programs of the workspace that its commands run.
+/// The workspace's programs that its commands run.
 fn programs(form: &Map<String, Value>) -> Page {
     items(form.get("programs")).fold(Page::new(), |page, program| {
         let path = visible::line(text(program.get("path")));
@@ -249,8 +250,8 @@ fn programs(form: &Map<String, Value>) -> Page {
     })
 }
 
-/// Where it runs, and what it can reach from there; nothing for what Haft itself does to files of the
-/// workspace.
+/// Where it runs, and what it can reach from there; nothing for what Haft itself does to files of
+/// the workspace.
 fn place(form: &Map<String, Value>) -> Page {
     let mut places = Vec::new();
     let backend = text(form.get("backend"));
@@ -276,7 +277,7 @@ fn place(form: &Map<String, Value>) -> Page {
     Page::new().field("where", places.join(", "))
 }
 
-/// Who stands behind the agent, if that is somebody else than the person.
+/// Who is behind the agent, if not the person.
 fn behind(form: &Map<String, Value>) -> Page {
     let principal = form.get("principal");
     let of = |name: &str| principal.and_then(|principal| principal.get(name));

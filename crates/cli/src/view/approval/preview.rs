@@ -31,7 +31,7 @@ pub(super) fn draw(part: &Value) -> Page {
             let lines = visible::lines(text(part.get("text")));
             Page::new().field_block("note", &lines.join("\n"))
         }
-        // What this version does not know is shown as it is recorded.
+        // A part this version does not know is shown as recorded.
         _ => Page::new().field("further", visible::line(&part.to_string())),
     }
 }
@@ -85,7 +85,7 @@ fn command(part: &Value) -> Page {
         .page(touches(part))
 }
 
-/// What a command may touch, and why it is not understood where it is not.
+/// What a command may touch, and, if it is not understood, why.
 pub(super) fn touches(part: &Value) -> Page {
     let mut page = Page::new();
     let margin = |page: Page| page.styled(Style::Dim, format!("{MARGIN}│ "));

@@ -1,5 +1,5 @@
-//! What a person sees, kept as golden texts: an ordinary question, and ones that try to look like
-//! something else.
+//! What a person sees, as snapshots: an ordinary question, and ones that try to look like something
+//! else.
 
 use haft_contract::PlanDigest;
 use serde_json::{Value, json};
@@ -178,7 +178,7 @@ fn ap_09_every_change_to_what_will_happen_is_seen() {
             lines.collect::<Vec<_>>().join("\n")
         };
         if at == "/egress" {
-            // A tool in this process reaches no host whatever the rules for commands say.
+            // A tool in this process reaches no host, whatever the rules for commands say.
             continue;
         }
         assert_ne!(
@@ -211,7 +211,7 @@ fn in_brief(form: &Value) -> String {
     page.render(Colours::Off)
 }
 
-/// A call of a mounted server's tool.
+/// A call to a mounted server's tool.
 fn mounted() -> Value {
     let mut form = form();
     form["tool"] = json!("github/create_issue");
@@ -232,8 +232,8 @@ fn a_question_in_brief_says_what_happens_and_why() {
     insta::assert_snapshot!("brief_mounted", in_brief(&mounted()));
 }
 
-/// Of four lines Claude Code shows all, of five three: an ordinary command fits, and so does a change
-/// of one line, both whole.
+/// Claude Code shows all of four lines, but only three of five: an ordinary command and a one-line
+/// change must both fit in full.
 #[test]
 fn what_happens_fits_into_a_small_box() {
     let narrow = |form: &Value| {
