@@ -1,9 +1,9 @@
-//! The helper modes of a program: a second, hidden face that sets up sandboxes from inside and
-//! serves workspaces to other machines.
+//! The helper modes of a program: hidden modes that set up sandboxes from inside and serve
+//! workspaces to other machines.
 //!
-//! A program that embeds Haft calls [`run_if_asked`] first thing in `main`, before it starts
-//! threads or reads its arguments; or it ships the `haft-helper` program and names it. The modes of
-//! sandboxes are in `haft-sandbox`.
+//! A program that embeds Haft calls [`run_if_asked`] first in `main`, before it starts threads or
+//! reads its arguments; or it ships the `haft-helper` program and names it. The modes for sandboxes
+//! are in `haft-sandbox`.
 
 use std::process::ExitCode;
 
@@ -11,8 +11,8 @@ pub use haft_sandbox::helper::Helper;
 
 use crate::remote::supervise;
 
-/// Runs a helper mode if the arguments ask for one, and returns how it ended. `None` means the
-/// program goes on as usual. Call it first in `main`.
+/// Runs a helper mode if the arguments ask for one, and returns its exit code. `None` means the
+/// program continues as usual. Call it first in `main`.
 pub fn run_if_asked() -> Option<ExitCode> {
     haft_sandbox::helper_modes::run_if_asked(|mode| match mode {
         supervise::SERVE => Some(supervise::supervise()),

@@ -1,8 +1,8 @@
-//! The operations of a workspace, for real: files, search and changes on this machine, and all of
+//! Implements the operations of a workspace: files, search and changes on this machine, and all of
 //! them over SSH or a byte stream.
 //!
 //! [`LocalBackend`] serves a workspace on this machine: every path is resolved beneath a directory
-//! held open (the jail of `haft-sandbox`, which starts the processes too). It must not decide what
+//! held open (the jail of `haft-sandbox`, which also starts the processes). It must not decide what
 //! is allowed: that is policy's job, before a call gets here. Start with `local/mod.rs`.
 #![expect(
     clippy::disallowed_methods,

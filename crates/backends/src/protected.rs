@@ -1,14 +1,15 @@
 //! Paths that are protected for a reason their spelling does not show: they belong to a git
-//! directory that is not called `.git`, would complete one, or lie in a directory that ignores case.
+//! directory that is not called `.git`, would complete one, or lie in a directory that ignores
+//! case.
 //!
-//! Protected *names* are policy's job and stand in [`haft_contract::protected`]. This file only adds
-//! what takes a look at the disk.
+//! Protected *names* are policy's job and are in [`haft_contract::protected`]. This file only adds
+//! checks that read the disk.
 //!
-//! Git takes any directory for a repository that has a `HEAD` and, beside it, `objects` and `refs`
-//! or a `commondir`, and then runs programs its `config` and `hooks` name. So `HEAD` decides: it is
-//! protected beside any other part of a git directory, and every other part is protected beside it.
-//! Without a `HEAD`, `src/hooks`, `src/config`, `src/objects` and `src/refs` are ordinary names,
-//! and whatever the order of writes, no last one completes a git directory.
+//! Git treats any directory as a repository that has a `HEAD` and either `objects` and `refs` or a
+//! `commondir`, and then runs programs that its `config` and `hooks` name. So `HEAD` decides: it is
+//! protected next to any other part of a git directory, and every other part is protected next to
+//! it. Without a `HEAD`, `src/hooks`, `src/config`, `src/objects` and `src/refs` are ordinary
+//! names, and whatever the order of writes, no last one completes a git directory.
 
 use std::{
     borrow::Cow,
@@ -43,7 +44,7 @@ const PARTS: [&str; 6] = [
     "refs",
 ];
 
-/// Other entries of a git directory that name programs, or lead git to where some are named.
+/// Other entries of a git directory that name programs, or lead git to a place that does.
 const OTHER_ENTRIES: [&str; 7] = [
     "gitdir",
     "info",
@@ -57,8 +58,8 @@ const OTHER_ENTRIES: [&str; 7] = [
 /// `FS_CASEFOLD_FL`: names in this directory are compared without case.
 const CASEFOLD: u32 = 0x4000_0000;
 
-/// Held by whoever changes a path that needs a look. Two writes that complete a git directory only
-/// together must not both find the other's file absent.
+/// Locked while changing a path that needs a check on disk. Two writes that complete a git
+/// directory only together must not both find the other's file absent.
 static TURNS: Mutex<()> = Mutex::new(());
 
 /// The right to change one path, until it is dropped.
@@ -67,8 +68,8 @@ pub(crate) struct PathTurn {
     _guard: Option<MutexGuard<'static, ()>>,
 }
 
-/// Looks at a path without symlinks again right before it is changed: what was planned together, as
-/// the files of one patch are, was looked at before any of it was there.
+/// Checks a path without symlinks again right before it is changed: files planned together, such as
+/// those of one patch, were checked before any of them existed.
 pub(crate) fn take_turn(jail: &Jail, path: &WorkPath) -> Result<PathTurn, OpsError> {
     if !needs_a_look(path) {
         return Ok(PathTurn { _guard: None });
@@ -82,7 +83,7 @@ pub(crate) fn take_turn(jail: &Jail, path: &WorkPath) -> Result<PathTurn, OpsErr
     }
 }
 
-/// Whether a path has to be looked at on disk. Cheap and pure; most paths need not be.
+/// Whether a path has to be checked on disk. Cheap and pure; most paths do not.
 pub(crate) fn needs_a_look(path: &WorkPath) -> bool {
     git_entries(path).next().is_some() || other_spelling(path).is_some()
 }
@@ -104,7 +105,7 @@ pub(crate) fn reason(jail: &Jail, path: &WorkPath) -> Result<Option<String>, Ops
     }
 }
 
-/// A component that is called as an entry of a git directory.
+/// A component with the name of an entry of a git directory.
 struct GitEntry<'p> {
     directory: WorkPath,
     written: &'p str,
@@ -137,7 +138,7 @@ fn git_entries(path: &WorkPath) -> impl Iterator<Item = GitEntry<'_>> {
         .enumerate()
         .filter_map(move |(depth, written)| {
             let name = git_entry(written)?;
-            // A directory called `HEAD` makes no git directory.
+            // A directory called `HEAD` does not make a git directory.
             if name == HEAD && depth != last {
                 return None;
             }
@@ -154,7 +155,7 @@ fn git_entries(path: &WorkPath) -> impl Iterator<Item = GitEntry<'_>> {
         })
 }
 
-/// The entry of a git directory that a component is, as a directory that ignores case compares it.
+/// The git directory entry that a component names, compared as a directory that ignores case does.
 fn git_entry(component: &str) -> Option<&'static str> {
     let folded = fold(component);
     let folded = folded.as_deref().unwrap_or(component);
@@ -164,8 +165,8 @@ fn git_entry(component: &str) -> Option<&'static str> {
         .find(|name| name.eq_ignore_ascii_case(folded))
 }
 
-/// The protected name that a path would hold if every directory ignored case. A path that holds it
-/// anyway is policy's job.
+/// The protected name that a path would contain if every directory ignored case. A path that
+/// contains it anyway is policy's job.
 fn other_spelling(path: &WorkPath) -> Option<&'static ProtectedName> {
     let components: Vec<Cow<'_, str>> = path
         .components()
@@ -177,8 +178,8 @@ fn other_spelling(path: &WorkPath) -> Option<&'static ProtectedName> {
     protected_name(path.as_str()).is_none().then_some(found)
 }
 
-/// Why a path is protected that is another spelling of a protected name in directories of which
-/// some ignore case.
+/// Why a path is protected if it is another spelling of a protected name and some of its
+/// directories ignore case.
 fn ignored_case(jail: &Jail, path: &WorkPath) -> Result<Option<String>, OpsError> {
     let mut components = Vec::new();
     let mut directory = WorkPath::root();
@@ -199,8 +200,8 @@ fn ignored_case(jail: &Jail, path: &WorkPath) -> Result<Option<String>, OpsError
     }))
 }
 
-/// The name as a case-folding directory compares it: lower case, without characters that are
-/// ignored. `None` when that changes nothing.
+/// The name as a case-folding directory compares it: lower case, without ignored characters. `None`
+/// if that changes nothing.
 fn fold(component: &str) -> Option<String> {
     let plain = |byte: u8| byte.is_ascii() && !byte.is_ascii_uppercase();
     if component.bytes().all(plain) {
@@ -228,7 +229,7 @@ fn ignorable(c: char) -> bool {
     )
 }
 
-/// A directory, or the nearest one above it that exists (new directories inherit case folding).
+/// A directory, or its nearest ancestor that exists (new directories inherit case folding).
 struct NearestDirectory {
     directory: OwnedFd,
     exact: bool,
@@ -274,7 +275,7 @@ mod tests {
         assert_eq!(found.as_deref(), expect, "{path}");
     }
 
-    /// PE-21 and its kin: every spelling that a case-folding directory takes for `.git`.
+    /// PE-21 and related cases: every spelling that a case-folding directory treats as `.git`.
     #[test]
     fn pe_21_other_spellings_of_protected_names_are_suspects() {
         check(".Git", Some(".git"));
@@ -299,7 +300,8 @@ mod tests {
         assert_eq!(git_entry("header"), None);
     }
 
-    /// Every protected name is recognised in another case, so that the two lists cannot drift.
+    /// Every protected name is recognised in another case, so that the two lists cannot drift
+    /// apart.
     #[test]
     fn pe_21_every_protected_name_is_recognised_in_another_case() {
         for name in haft_contract::protected::PROTECTED_NAMES {

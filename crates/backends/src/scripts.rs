@@ -1,9 +1,9 @@
 //! Script tools from a folder the operator trusts: a manifest `name.toml` and an executable `name`
-//! beside it.
+//! next to it.
 //!
 //! Only loads: parsing a manifest is the tool factory's job, and running the program goes through
-//! [`haft_contract::ops::ProcessOps`] with the hash found here. A file that others may write to, or
-//! a symlink, is refused: trust in a folder is trust in who can change it.
+//! [`haft_contract::ops::ProcessOps`] with the hash computed here. A file that others may write to,
+//! or a symlink, is refused: trusting a folder means trusting whoever can change it.
 
 use std::{
     ffi::OsStr,
@@ -20,7 +20,7 @@ use rustix::{
 };
 use sha2::{Digest as _, Sha256};
 
-/// The most script tools one folder holds.
+/// The most script tools one folder may hold.
 pub const MAX_SCRIPTS: usize = 256;
 
 /// The largest manifest, in bytes.
@@ -29,13 +29,13 @@ pub const MAX_MANIFEST_BYTES: u64 = 64 * 1024;
 /// The largest program, in bytes.
 pub const MAX_PROGRAM_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The most entries of the folder looked at.
+/// The most folder entries that are read.
 const MAX_ENTRIES: usize = 16 * 1024;
 
 /// One script tool, as found on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptFile {
-    /// The file name without its ending, which manifest and program share.
+    /// The file name without its extension, which manifest and program share.
     pub name: String,
     /// The text of the manifest.
     pub manifest_text: String,
@@ -78,7 +78,7 @@ pub fn load_scripts(folder: &Path) -> Result<Vec<ScriptFile>, ScriptError> {
     Ok(scripts)
 }
 
-/// The names, without their ending, of all manifests in the folder.
+/// The names, without their extension, of all manifests in the folder.
 fn manifests(directory: BorrowedFd<'_>) -> Result<Vec<String>, String> {
     let mut buffer = Vec::with_capacity(32 * 1024);
     let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
@@ -125,7 +125,7 @@ fn load(directory: BorrowedFd<'_>, folder: &Path, name: String) -> Result<Script
     })
 }
 
-/// What a file is for, and so what it must look like.
+/// What a file is for, which decides how it is checked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Folder,

@@ -1,9 +1,9 @@
-//! What the operating system calls a thing, in the words of the contract.
+//! Translates file types of the operating system into those of the contract.
 
 use haft_contract::ops::FileKind;
 use rustix::fs::FileType;
 
-/// The sort of thing a file type is.
+/// The contract's kind for a file type.
 pub(crate) fn kind_of(file_type: FileType) -> FileKind {
     match file_type {
         FileType::RegularFile => FileKind::File,

@@ -1,7 +1,7 @@
 //! The local back end: a directory of this machine as a workspace.
 //!
-//! Sibling folders (`changes`, `files`, `search`) implement one operations trait each; processes are
-//! those of `haft-sandbox`. Nothing here lowers a tier or follows a path by name.
+//! Sibling folders (`changes`, `files`, `search`) implement one operations trait each; processes
+//! come from `haft-sandbox`. Nothing here lowers a tier or follows a path by name.
 
 mod changes;
 mod file_kind;
@@ -33,8 +33,8 @@ pub struct LocalBackend {
     changes: Option<Arc<LocalChanges>>,
 }
 
-/// How a local workspace behaves. The default suits nobody's tools and harms nobody: children find
-/// the system's programs and no home.
+/// How a local workspace behaves. The default is safe but rarely useful: children find the system's
+/// programs and have no home.
 #[derive(Debug, Clone)]
 pub struct LocalOptions {
     /// Whether paths may lead onto file systems mounted inside the workspace.
@@ -51,7 +51,7 @@ pub struct LocalOptions {
     pub environment: BTreeMap<String, String>,
     /// How children are confined in tiers above `host`.
     pub sandbox: SandboxOptions,
-    /// How the workspace is compared before and after a command; absent when it is not.
+    /// How the workspace is compared before and after a command; `None` turns that off.
     pub changes: Option<ChangeOptions>,
 }
 
@@ -79,7 +79,7 @@ impl Default for LocalOptions {
 }
 
 impl LocalOptions {
-    /// What of these is about children.
+    /// The options that concern children.
     fn of_processes(&self) -> ProcessOptions {
         ProcessOptions {
             search_path: self.search_path.clone(),
@@ -101,7 +101,7 @@ pub enum OpenError {
     Root {
         /// The root as given.
         root: String,
-        /// What the operating system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
 }
@@ -114,8 +114,8 @@ impl LocalBackend {
         Ok(Self::with(jail, Arc::new(options), processes))
     }
 
-    /// Opens another directory with the same options. What was looked up about this machine is not
-    /// looked up again and is held once, so that a process can have thousands of workspaces open.
+    /// Opens another directory with the same options. What is known about this machine is shared,
+    /// not looked up again, so that a process can have thousands of workspaces open.
     pub fn open_beside(&self, root: &Path) -> Result<Self, OpenError> {
         let jail = hold(root, self.options.cross_mounts)?;
         let processes = self.processes.open_beside(Arc::clone(&jail));
@@ -140,7 +140,7 @@ impl LocalBackend {
         (device, inode)
     }
 
-    /// What would confine a child, without starting it. Looks at the workspace, so it blocks.
+    /// What would confine a child, without starting it. Reads the workspace, so it blocks.
     pub fn plan_sandbox(&self, spawn: &Spawn) -> Result<SandboxPlan, OpsError> {
         self.processes.plan_sandbox(spawn)
     }

@@ -1,4 +1,4 @@
-//! Whose account a workspace is served from.
+//! The account that serves a workspace.
 
 /// What children are started with unless the caller says otherwise.
 #[derive(Debug, Clone, Default)]

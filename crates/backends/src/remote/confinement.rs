@@ -1,16 +1,16 @@
-//! How children are confined on the machine a workspace is served on: what the operator said, to
-//! be joined with what that machine is like.
+//! How children are confined on the machine that serves a workspace: the operator's settings, to be
+//! combined with that machine's facts.
 
 use std::time::Duration;
 
 use haft_sandbox::Limits;
 
-/// What an operator says about sandboxes on another machine. Places are places over there.
+/// The operator's sandbox settings for another machine. Paths are on that machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RemoteSandbox {
-    /// More places to show read-only.
+    /// More paths to show read-only.
     pub read_only: Vec<String>,
-    /// More places to show writable.
+    /// More paths to show writable.
     pub writable: Vec<String>,
     /// Whose toolchains are shown.
     pub toolchains: Toolchains,
@@ -21,16 +21,16 @@ pub struct RemoteSandbox {
 /// Whose toolchains a sandboxed command sees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Toolchains {
-    /// Those of the account the workspace is served by.
+    /// Those of the account that serves the workspace.
     #[default]
     OfTheAccount,
     /// Nobody's.
     None,
-    /// Those in this home.
+    /// Those in this home directory.
     In(String),
 }
 
-/// Limits that an operator set. What is absent is the default of the machine.
+/// Limits that an operator set. Absent ones default to those of the machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RemoteLimits {
     /// [`Limits::processes`].
@@ -52,7 +52,7 @@ pub struct RemoteLimits {
 }
 
 impl RemoteLimits {
-    /// The limits of a machine, with what the operator set.
+    /// The limits of a machine, overridden by what the operator set.
     pub(crate) fn over(self, machine: &Limits) -> Limits {
         Limits {
             processes: self.processes.unwrap_or(machine.processes),

@@ -1,4 +1,4 @@
-//! How a byte stream to a serving helper comes about, and what is asked of it.
+//! How to get a byte stream to a serving helper, and the options sent over it.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -10,15 +10,15 @@ use super::confinement::RemoteSandbox;
 
 /// Makes connections to one place.
 pub trait Connect: Send + Sync {
-    /// Connects, within a time of its own.
+    /// Connects; the implementation limits the time.
     fn connect(&self) -> BoxFuture<'_, Result<Connection, ConnectError>>;
 }
 
-/// A byte stream both ways to something that serves.
+/// A byte stream in both directions to a serving helper.
 pub struct Connection {
-    /// What it says.
+    /// What the helper sends.
     pub reader: Box<dyn AsyncRead + Send + Unpin>,
-    /// What it is told.
+    /// What is sent to the helper.
     pub writer: Box<dyn AsyncWrite + Send + Unpin>,
     /// What carries the stream; dropped when the connection has ended.
     pub carrier: Box<dyn Carrier>,
@@ -32,18 +32,18 @@ impl fmt::Debug for Connection {
 
 /// What carries a connection: a child process, a socket.
 pub trait Carrier: Send + Sync {
-    /// Why the stream ended, where the carrier knows. Asked once, at the end.
+    /// Why the stream ended, if the carrier knows. Called once, at the end.
     fn last_words(&self) -> BoxFuture<'_, Option<ConnectError>>;
 }
 
-/// Nothing knows more than the stream itself.
+/// Knows no more than the stream itself.
 impl Carrier for () {
     fn last_words(&self) -> BoxFuture<'_, Option<ConnectError>> {
         Box::pin(std::future::ready(None))
     }
 }
 
-/// How a remote workspace behaves. What is absent is taken from the account it is served by.
+/// How a remote workspace behaves. What is absent comes from the account that serves it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RemoteOptions {
     /// Whether paths may lead onto file systems mounted inside the workspace.
@@ -78,7 +78,7 @@ impl ConnectError {
         }
     }
 
-    /// What to do next.
+    /// Adds what to do next.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -90,7 +90,7 @@ impl ConnectError {
         &self.message
     }
 
-    /// What to do next, where something helps.
+    /// What to do next, if something helps.
     pub fn hint_text(&self) -> Option<&str> {
         self.hint.as_deref()
     }

@@ -1,27 +1,27 @@
-//! How much one side may send in an exchange before the other has dealt with it.
+//! How much one side may send in an exchange before the other has handled it.
 //!
-//! Credit is counted in bytes plus a little for every frame, so that many tiny frames are bounded
-//! too. A side that is granted nothing waits; a side that sends without credit has broken the
-//! protocol, and its connection ends.
+//! Credit is counted in bytes plus a fixed cost per frame, so that many tiny frames are bounded
+//! too. A side without credit waits; a side that sends without credit has violated the protocol,
+//! and its connection ends.
 
 use tokio::sync::Semaphore;
 
-/// What one frame costs beside its bytes.
+/// What one frame costs in addition to its bytes.
 const FRAME_COST: usize = 64;
 
-/// Credit at the start of an exchange for results and output.
+/// Initial credit of an exchange for results and output.
 pub(crate) const REPLY_WINDOW: usize = 1024 * 1024;
 
-/// Credit at the start of an exchange for a request's body.
+/// Initial credit of an exchange for a request's body.
 pub(crate) const REQUEST_WINDOW: usize = 256 * 1024;
 
-/// The most frames that a window can be filled with.
+/// The most frames that fit into a reply window.
 pub(crate) const MAX_REPLY_FRAMES: usize = REPLY_WINDOW / FRAME_COST;
 
-/// The most frames of a request's body that can be under way.
+/// The most frames that fit into a request window.
 pub(crate) const MAX_REQUEST_FRAMES: usize = REQUEST_WINDOW / FRAME_COST;
 
-/// What a frame with so many bytes costs.
+/// What a frame with this many bytes costs.
 pub(crate) fn cost(bytes: usize) -> u32 {
     u32::try_from(bytes.saturating_add(FRAME_COST)).unwrap_or(u32::MAX)
 }
@@ -32,7 +32,7 @@ pub(crate) struct Window {
     most: usize,
 }
 
-/// No credit will come any more.
+/// No more credit will come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoCredit;
 
@@ -44,14 +44,14 @@ impl Window {
         }
     }
 
-    /// Waits until a frame with so many bytes may be sent.
+    /// Waits until a frame with this many bytes may be sent.
     pub(crate) async fn take(&self, bytes: usize) -> Result<(), NoCredit> {
         let permit = self.left.acquire_many(cost(bytes)).await;
         permit.map_err(|_| NoCredit)?.forget();
         Ok(())
     }
 
-    /// Adds what the other side granted. Fails when that is more than it can have meant.
+    /// Adds what the other side granted. Fails if that exceeds the window.
     pub(crate) fn give(&self, bytes: u32) -> Result<(), NoCredit> {
         let bytes = usize::try_from(bytes).map_err(|_| NoCredit)?;
         let after = self.left.available_permits().saturating_add(bytes);
@@ -62,7 +62,7 @@ impl Window {
         Ok(())
     }
 
-    /// Lets everybody go who waits.
+    /// Wakes everybody who waits; they get [`NoCredit`].
     pub(crate) fn close(&self) {
         self.left.close();
     }

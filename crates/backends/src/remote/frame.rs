@@ -1,16 +1,16 @@
-//! The frames both sides speak: a length, a kind, the number of an exchange, a body.
+//! The frames both sides send: a length, a kind, the number of an exchange, a body.
 //!
-//! Every length is checked against a cap before anything is allocated. What a body means is said
-//! in `wire.rs`; nothing here interprets it.
+//! Every length is checked against a cap before anything is allocated. `wire.rs` defines what
+//! bodies mean; nothing here interprets them.
 
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
 
-/// What the serving side sends first. Whatever a login shell prints before it is passed over.
+/// What the serving side sends first. Whatever a login shell prints before it is skipped.
 pub(crate) const MAGIC: &[u8; 16] = b"\0haft-remote/1\r\n";
 
-/// The most bytes passed over while looking for [`MAGIC`].
+/// The most bytes skipped while looking for [`MAGIC`].
 pub(crate) const MAX_PREAMBLE_BYTES: usize = 64 * 1024;
 
 /// The largest frame, without its length.
@@ -19,10 +19,10 @@ pub(crate) const MAX_FRAME_BYTES: usize = 4 * 1024 * 1024;
 /// How much of a file, a result or a request's body goes into one frame.
 pub(crate) const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Kind and exchange number.
+/// The size of kind and exchange number.
 const HEAD_BYTES: usize = 1 + 8;
 
-/// Buffer in front of a connection.
+/// The size of the read buffer of a connection.
 const READ_BUFFER_BYTES: usize = 128 * 1024;
 
 /// One message.
@@ -32,15 +32,15 @@ pub(crate) struct Frame {
     pub(crate) kind: Kind,
     /// The exchange it belongs to; 0 is the connection itself.
     pub(crate) exchange: u64,
-    /// The rest.
+    /// Its content, depending on the kind.
     pub(crate) body: Vec<u8>,
 }
 
-/// What a frame's body is.
+/// What a frame's body contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// JSON, before the first exchange: who speaks, and what is to be opened.
+    /// JSON, before the first exchange: who is speaking, and what to open.
     Hello = 0,
     /// JSON: begins an exchange.
     Request = 1,
@@ -50,17 +50,17 @@ pub(crate) enum Kind {
     Finish = 3,
     /// JSON: ends an exchange.
     Reply = 4,
-    /// JSON: something to know before the end.
+    /// JSON: a message before the end.
     Note = 5,
     /// A stream, a sequence number, and what a child wrote. Costs credit.
     Output = 6,
     /// Four bytes: how much more the other side may send in this exchange.
     Credit = 7,
-    /// Nothing: the caller is no longer interested in this exchange or in what it left open.
+    /// Nothing: the caller no longer needs this exchange or what it left open.
     Cancel = 8,
     /// Nothing: asks for a [`Kind::Pong`].
     Ping = 9,
-    /// Nothing: somebody is there.
+    /// Nothing: the answer to a [`Kind::Ping`].
     Pong = 10,
 }
 
@@ -90,16 +90,16 @@ pub(crate) enum FrameError {
     /// The stream ended, between frames or inside one.
     #[error("the other side closed the connection")]
     Ended,
-    /// The operating system failed to read.
+    /// Reading from the operating system failed.
     #[error("reading failed: {0}")]
     Io(io::ErrorKind),
-    /// A length that no frame has.
+    /// An impossible length.
     #[error("a frame of {0} bytes is not one of ours")]
     Length(usize),
     /// A kind that this version does not know.
     #[error("frames of kind {0} are not known")]
     Kind(u8),
-    /// The magic did not come.
+    /// The magic was not found.
     #[error("what answers is not Haft's helper")]
     Magic,
 }
@@ -130,19 +130,19 @@ impl Frame {
         Self::new(kind, exchange, Vec::new())
     }
 
-    /// Grants credit.
+    /// A frame that grants credit.
     pub(crate) fn credit(exchange: u64, bytes: u32) -> Self {
         Self::new(Kind::Credit, exchange, bytes.to_be_bytes().to_vec())
     }
 
-    /// The credit granted.
+    /// The credit this frame grants.
     pub(crate) fn granted(&self) -> Option<u32> {
         <[u8; 4]>::try_from(self.body.as_slice())
             .ok()
             .map(u32::from_be_bytes)
     }
 
-    /// Length, kind and exchange, to be followed by the body. `None` when the body is too large.
+    /// Length, kind and exchange, to be followed by the body. `None` if the body is too large.
     pub(crate) fn head(&self) -> Option<[u8; 4 + HEAD_BYTES]> {
         let length = self.body.len().checked_add(HEAD_BYTES)?;
         let length = u32::try_from(length)
@@ -158,7 +158,8 @@ impl Frame {
     }
 }
 
-/// Reads frames. Its methods must not be dropped half way: what was read would be lost.
+/// Reads frames. The futures of its methods must not be dropped half way: what was read would be
+/// lost.
 pub(crate) struct FrameReader<R> {
     inner: BufReader<R>,
 }
@@ -170,7 +171,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
-    /// Passes over what comes before the magic.
+    /// Skips what comes before the magic.
     pub(crate) async fn find_magic(&mut self) -> Result<(), FrameError> {
         let mut window = std::collections::VecDeque::with_capacity(MAGIC.len());
         for _ in 0..MAX_PREAMBLE_BYTES {

@@ -1,5 +1,5 @@
-//! Hostile bytes against the frames of a remote workspace and what their bodies say. Either side may
-//! be the one that was taken over.
+//! Hostile bytes against the frames of a remote workspace and their bodies. Either side may be the
+//! compromised one.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Every frame of a stream, and why there is no further one.
+/// Every frame of a stream, and the error that ended it.
 async fn frames(bytes: &[u8]) -> (Vec<Frame>, FrameError) {
     let mut reader = FrameReader::new(bytes);
     let mut frames = Vec::new();
@@ -107,7 +107,7 @@ fn remote_frames_are_what_their_bytes_say_wherever_the_stream_is_cut() {
         });
 }
 
-/// The reason why a stream went no further is the one its next bytes give.
+/// The error that ended a stream matches its next bytes.
 fn check_end(rest: &[u8], error: &FrameError) {
     let length = rest
         .first_chunk::<4>()
@@ -132,7 +132,7 @@ fn check_end(rest: &[u8], error: &FrameError) {
     }
 }
 
-/// The magic is found where it stands first, and what follows it is read from there.
+/// The first occurrence of the magic is found, and what follows it is read from there.
 fn magic(runtime: &tokio::runtime::Runtime, bytes: &[u8]) {
     let place = bytes
         .windows(MAGIC.len())
@@ -147,7 +147,7 @@ fn magic(runtime: &tokio::runtime::Runtime, bytes: &[u8]) {
     }
 }
 
-/// Bodies of every kind that either side reads.
+/// Bodies of every kind that either side parses.
 fn bodies() -> Vec<String> {
     let spawn = json!({
         "command": { "argv": ["ls", "-l"] }, "cwd": "src", "environment": { "A": "b" }, "tier": "T2",
@@ -186,7 +186,7 @@ fn bodies() -> Vec<String> {
     .collect()
 }
 
-/// Reads a body; what was read is written and read again as the same.
+/// Parses a body; what was parsed survives serializing and parsing again.
 fn same_again<T: Serialize + DeserializeOwned>(body: &[u8]) -> Option<T> {
     let read: T = serde_json::from_slice(body).ok()?;
     let written = serde_json::to_value(&read).unwrap();
@@ -255,7 +255,7 @@ fn bodies_of_remote_frames_mean_one_thing_or_are_refused() {
         });
 }
 
-/// A path that was taken stays in the workspace and has one spelling.
+/// An accepted path stays in the workspace and has one spelling.
 fn check_path(text: &str) {
     if let Ok(path) = path(text) {
         assert_eq!(path.as_str(), text);
@@ -286,7 +286,8 @@ fn asked(request: wire::Request) {
             };
             let (again, _) = spawn_to_wire(spawn);
             let mut again = serde_json::to_value(&again).unwrap();
-            // A rule is written in one spelling only, so one that was read may be spelt anew.
+            // A rule is serialized in one spelling only, so one that was parsed may be spelled
+            // differently.
             again["egress"] = written["egress"].clone();
             assert_eq!(again, written);
         }

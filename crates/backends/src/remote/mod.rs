@@ -1,12 +1,12 @@
 //! A workspace on the other end of a byte stream: the three operations, served and called.
 //!
-//! The far side runs the very same [`crate::LocalBackend`] (`serve/`), so every path there is
-//! resolved by its kernel beneath a directory it holds, and every child dies with its tree. The
-//! near side (`client/`) implements the operations by asking for them. Frames are in `frame.rs`,
-//! what they say in `wire.rs`. Must not know how the stream came about: `ssh/` is one way.
+//! The far side runs the same [`crate::LocalBackend`] (`serve/`), so its kernel resolves every path
+//! there beneath a directory it holds, and every child dies with its tree. The near side
+//! (`client/`) implements the operations by sending requests. Frames are in `frame.rs`, their
+//! contents in `wire.rs`. Must not know where the stream comes from: `ssh/` is one way.
 //!
-//! A lost connection ends everything that ran over it. A call that was under way then fails as
-//! unavailable and is never repeated by itself; the next call connects anew.
+//! A lost connection ends everything that ran over it. A call in progress then fails as unavailable
+//! and is never repeated automatically; the next call connects anew.
 
 mod account;
 mod client;

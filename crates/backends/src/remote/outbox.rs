@@ -1,9 +1,8 @@
-//! What waits to be written to a connection, in order.
+//! The queue of frames to be written to a connection, in order.
 //!
-//! Bulk frames wait for room; the small frames that steer an exchange never do, so that they can
-//! be queued while something is dropped. Order is kept between both: a cancel must not overtake
-//! the request it cancels. Must not grow without bound: a peer that reads nothing ends the
-//! connection.
+//! Bulk frames wait for room; the small frames that control an exchange never do, so that they can
+//! be queued in a `Drop`. Order is kept between both: a cancel must not overtake the request it
+//! cancels. Must not grow without bound: a peer that reads nothing ends the connection.
 
 use std::{
     collections::VecDeque,
@@ -19,16 +18,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::frame::Frame;
 
-/// The most bulk frames that wait.
+/// The most bulk frames that are queued.
 const MAX_BULK_FRAMES: usize = 64;
 
-/// The most frames that wait. Steering frames are few per exchange, and exchanges are counted.
+/// The most frames that are queued. Control frames are few per exchange, and exchanges are limited.
 const MAX_FRAMES: usize = 64 * 1024;
 
-/// Buffer in front of a connection.
+/// The size of the write buffer of a connection.
 const WRITE_BUFFER_BYTES: usize = 128 * 1024;
 
-/// Frames on their way out.
+/// The queue of outgoing frames.
 pub(crate) struct Outbox {
     waiting: Mutex<VecDeque<QueuedFrame>>,
     more: Notify,
@@ -61,7 +60,7 @@ impl Outbox {
         self.queue(frame, None)
     }
 
-    /// Queues a frame when there is room.
+    /// Queues a frame once there is room.
     pub(crate) async fn send(&self, frame: Frame) -> Result<(), OutboxClosed> {
         let room = tokio::select! {
             room = Arc::clone(&self.room).acquire_owned() => room.map_err(|_| OutboxClosed)?,
@@ -70,12 +69,12 @@ impl Outbox {
         self.queue(frame, Some(room))
     }
 
-    /// Writes what is queued and nothing after it.
+    /// Lets the queued frames be written, and accepts no more.
     pub(crate) fn close(&self) {
         self.closed.cancel();
     }
 
-    /// Completes when nothing more will be taken.
+    /// Completes when nothing more will be accepted.
     pub(crate) async fn closed(&self) {
         self.closed.cancelled().await;
     }

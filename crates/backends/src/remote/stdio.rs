@@ -1,7 +1,7 @@
 //! A descriptor of this process as an async stream: the standard input and output of a helper.
 //!
-//! They are pipes or sockets, whatever the one who started the helper chose; a file or a terminal
-//! cannot be watched and is refused.
+//! They are pipes or sockets, depending on what started the helper; a file or a terminal cannot be
+//! polled and is refused.
 
 use std::{
     io,
@@ -17,7 +17,7 @@ use rustix::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, unix::AsyncFd};
 
-/// The lowest number a copy gets, so that it is none of the standard ones.
+/// The lowest number for a copy, above the standard descriptors.
 const FIRST_FREE: i32 = 3;
 
 /// A descriptor that is read and written without blocking.

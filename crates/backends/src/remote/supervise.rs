@@ -1,9 +1,9 @@
 //! The helper modes of the serving side: a server, and a supervisor that outlives it.
 //!
-//! The supervisor is the nearest reaper of everything the server starts, so that a process that
-//! left its session, was given away and cleared its environment is still its child. When the
-//! server ends, however it ends, or the stream is cut and the server does not notice, the
-//! supervisor kills everything that is left. Must not read the stream: that is the server's.
+//! The supervisor is the nearest subreaper of everything the server starts, so that a process that
+//! left its session, was reparented and cleared its environment is still its child. When the server
+//! ends, however it ends, or the stream is cut and the server does not notice, the supervisor kills
+//! everything that is left. Must not read the stream: that belongs to the server.
 
 use std::{
     io::Write as _,
@@ -39,11 +39,11 @@ const CUT_LIMIT: Duration = Duration::from_secs(1);
 /// How long everything else may take to vanish after SIGKILL.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
 
-/// Between two looks at what is left, and at orphans that want to be reaped.
+/// Between two checks for remaining processes, and for orphans to reap.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 const REAP_AGAIN: Duration = Duration::from_secs(1);
 
-/// How long the async runtime may take to let go of its threads.
+/// How long the async runtime may take to stop its threads.
 const SHUTDOWN_LIMIT: Duration = Duration::from_millis(200);
 
 /// Supervises a server on the standard streams.
@@ -100,7 +100,7 @@ pub(crate) fn serve_stream() -> ExitCode {
     }
 }
 
-/// Waits for the server to end; kills it when the stream is cut and it goes on.
+/// Waits for the server to end; kills it if the stream is cut and it does not end.
 fn stay_with(server: &Child) -> ExitCode {
     let Some(pid) = i32::try_from(server.id()).ok().and_then(Pid::from_raw) else {
         return ExitCode::FAILURE;
@@ -115,13 +115,13 @@ fn stay_with(server: &Child) -> ExitCode {
         }
         match cut {
             Some(since) if since.elapsed() > CUT_LIMIT => {
-                // It is not reaped yet, so the id is its own.
+                // It is not reaped yet, so the id is still its own.
                 let _ = kill_process(pid, Signal::KILL);
             }
             Some(_) => {}
             None => {
                 let stdin = rustix::stdio::stdin();
-                // Hang-ups are always reported; input is not asked for.
+                // Hang-ups are always reported; input is not requested.
                 let mut one = [PollFd::new(&stdin, PollFlags::RDHUP)];
                 let at_once = Timespec::default();
                 let gone = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR | PollFlags::NVAL;
@@ -140,12 +140,12 @@ fn stay_with(server: &Child) -> ExitCode {
             either.push(PollFd::new(&stdin, PollFlags::RDHUP));
             REAP_AGAIN
         };
-        // Interrupted or not, the next round looks.
+        // Interrupted or not, the next round checks.
         let _ = poll(&mut either, Timespec::try_from(pause).ok().as_ref());
     }
 }
 
-/// Reaps whatever has ended; the server's code once it is among that.
+/// Reaps whatever has ended; returns the server's exit code if it is among them.
 fn reap(server: Pid) -> Option<ExitCode> {
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -162,12 +162,12 @@ fn reap(server: Pid) -> Option<ExitCode> {
     }
 }
 
-/// Kills every child, and every child that comes to be ours by that, until there is none.
+/// Kills every child, and every child that is reparented to us by that, until there is none.
 fn kill_all() {
     let until = Instant::now() + KILL_LIMIT;
     loop {
         for child in children() {
-            // A child of ours keeps its id until it is reaped, below.
+            // Our children keep their ids until they are reaped, below.
             let _ = kill_process(child, Signal::KILL);
         }
         loop {
@@ -196,7 +196,8 @@ fn children() -> Vec<Pid> {
             let name = entry.ok()?.file_name();
             let pid = Pid::from_raw(name.to_str()?.parse().ok()?)?;
             let stat = std::fs::read(format!("/proc/{}/stat", name.to_str()?)).ok()?;
-            // The name is in parentheses and may hold anything, also parentheses and spaces.
+            // The name is in parentheses and may contain anything, including parentheses and
+            // spaces.
             let after_name = stat.iter().rposition(|byte| *byte == b')')?;
             let rest = std::str::from_utf8(stat.get(after_name..)?).ok()?;
             (rest.split(' ').nth(2)? == ours).then_some(pid)
@@ -208,9 +209,9 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Says why on the standard error, which the calling side keeps the end of.
+/// Reports the reason on standard error, whose last part the calling side keeps.
 fn fail(why: &str) -> ExitCode {
-    // Nobody there is nobody told.
+    // If nobody reads it, there is nobody to tell.
     let _ = writeln!(std::io::stderr(), "haft helper: {why}");
     ExitCode::FAILURE
 }

@@ -1,8 +1,8 @@
-//! What the JSON bodies of frames say. Types of this edge alone: nothing else derives from them,
-//! and `convert.rs` is the one place that turns them into the contract's types and back.
+//! The JSON bodies of frames. These types are used only here: nothing else derives from them, and
+//! `convert/` is the only place that turns them into the contract's types and back.
 //!
-//! Both sides must speak the same [`PROTOCOL`]; the helper is uploaded by the very program that
-//! talks to it, so an older one is replaced rather than understood.
+//! Both sides must use the same [`PROTOCOL`]; the helper is uploaded by the same program that talks
+//! to it, so an older one is replaced rather than supported.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(crate) struct OpenWorkspace {
     pub(crate) protocol: u32,
     pub(crate) root: String,
     pub(crate) cross_mounts: bool,
-    /// What is absent here is taken from the account the helper runs in.
+    /// What is absent here comes from the account the helper runs in.
     pub(crate) search_path: Option<String>,
     pub(crate) home: Option<String>,
     pub(crate) temporary: Option<String>,
@@ -33,7 +33,7 @@ pub(crate) struct OpenWorkspace {
     pub(crate) sandbox: Sandbox,
 }
 
-/// How children are confined. What is absent is the default of the serving machine.
+/// How children are confined. What is absent defaults to the serving machine's values.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Sandbox {
     pub(crate) read_only: Vec<String>,
@@ -65,12 +65,12 @@ pub(crate) enum OpenReply {
     Refused(Failure),
 }
 
-/// A workspace that is open.
+/// The opened root, and the tiers available there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OpenedWorkspace {
     pub(crate) root: String,
     pub(crate) tiers: Vec<String>,
-    /// The root's device and inode, to tell after a new connection whether it is still the same.
+    /// The root's device and inode, to check after reconnecting whether it is still the same.
     pub(crate) device: u64,
     pub(crate) inode: u64,
 }
@@ -84,7 +84,7 @@ pub(crate) struct Call {
     pub(crate) request: Request,
 }
 
-/// What is asked for.
+/// What a call asks for.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Request {
@@ -94,7 +94,7 @@ pub(crate) enum Request {
     Stat {
         path: String,
     },
-    /// The exchange's number then names the open file, until it is cancelled.
+    /// From then on the exchange's number names the open file, until it is cancelled.
     Open {
         path: String,
     },
@@ -106,7 +106,7 @@ pub(crate) enum Request {
     Write {
         path: String,
         expected: Expected,
-        /// Absent for that of the file that is replaced.
+        /// `None` for that of the file that is replaced.
         mode: Option<u32>,
     },
     Append {
@@ -288,15 +288,15 @@ pub(crate) struct Egress {
     pub(crate) deny: Vec<String>,
 }
 
-/// How an exchange ends. Results that may be large come before it, as data.
+/// How an exchange ends. Results that may be large are sent before it, as data.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reply {
-    /// Nothing more to say.
+    /// Success, with nothing more to report.
     Done,
     Resolved(WireResolvedPath),
     Stat(FileStat),
-    /// A file was opened; its mode is also said without what a list beside it grants.
+    /// A file was opened. Its mode is also given without what an access control list grants.
     Opened {
         stat: FileStat,
         own_mode: u32,
@@ -307,7 +307,7 @@ pub(crate) enum Reply {
     Failed(Failure),
 }
 
-/// Something to know before the end.
+/// A message before the end.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum WireNote {
@@ -319,7 +319,7 @@ pub(crate) enum WireNote {
     OutputEnded,
 }
 
-/// Something could not be done.
+/// An operation failed.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Failure {
     pub(crate) kind: String,
@@ -345,7 +345,7 @@ pub(crate) struct FileStat {
     pub(crate) modified_ms: i64,
 }
 
-/// What sort of thing is at a path.
+/// What kind of thing is at a path.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FileKind {

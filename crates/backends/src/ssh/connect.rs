@@ -1,5 +1,5 @@
-//! Connections over SSH: the helper is started by its hash, and uploaded first when it is not
-//! there yet.
+//! Connections over SSH: the helper is started by its hash, and uploaded first if it is not there
+//! yet.
 
 use std::{io::Cursor, time::Duration};
 
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::remote::{Carrier, Connect, ConnectError, Connection, MAGIC, MAX_PREAMBLE_BYTES};
 
-/// What logging in and starting the helper may take beyond reaching the machine.
+/// How long logging in and starting the helper may take after the machine is reached.
 const LOGIN_LIMIT: Duration = Duration::from_secs(30);
 
 /// Connects to one machine.
@@ -34,7 +34,7 @@ struct HelperConnection {
     ssh: Ssh,
     stdin: ChildStdin,
     stdout: ChildStdout,
-    /// What it said so far: the magic, and perhaps what a login shell printed before it.
+    /// What it has sent so far: the magic, and perhaps what a login shell printed before it.
     said: Vec<u8>,
 }
 
@@ -43,7 +43,7 @@ enum Attempt {
     Answers(Box<HelperConnection>),
     /// The other side has no such helper.
     Missing,
-    /// The connection ended, and nobody said why.
+    /// The connection ended without a reason.
     Silent,
 }
 
@@ -76,7 +76,7 @@ impl SshConnect {
         }
     }
 
-    /// Starts the helper, a few times where nobody says why it does not start.
+    /// Starts the helper; retries a few times if there is no reason why it does not start.
     async fn attempt(&self) -> Result<Attempt, ConnectError> {
         for _ in 0..SILENT_TRIES {
             match self.attempt_once().await? {
@@ -89,7 +89,7 @@ impl SshConnect {
         Err(diagnose(&self.options.destination, None, ""))
     }
 
-    /// Starts the helper and waits until it speaks or the connection ends.
+    /// Starts the helper and waits until it answers or the connection ends.
     async fn attempt_once(&self) -> Result<Attempt, ConnectError> {
         let purpose = ConnectionPurpose::Serve(&self.digest);
         let (mut ssh, stdin, mut stdout) = Ssh::start(&self.options, purpose)?;
@@ -114,7 +114,7 @@ impl SshConnect {
                 said,
             })));
         }
-        // Its input must end, or a shell that waits for more would not.
+        // Its input must end, or a shell that waits for more would not exit.
         drop(stdin);
         let (code, words) = timeout(limit, ssh.ended()).await.map_err(late)?;
         if helper_is_missing(code) && !words.contains("required file not found") {
@@ -148,7 +148,7 @@ impl Connect for SshConnect {
     }
 }
 
-/// The `ssh` that carries a connection; ends with it.
+/// The `ssh` process that carries a connection; ends with it.
 struct SshCarrier {
     ssh: Mutex<Ssh>,
     options: SshOptions,
@@ -163,7 +163,7 @@ impl Carrier for SshCarrier {
     }
 }
 
-/// Reads until the magic has come; `false` when the stream ends first or too much else came.
+/// Reads until the magic has arrived; `false` if the stream ends first or too much else arrived.
 async fn speaks(stdout: &mut (impl AsyncRead + Unpin), said: &mut Vec<u8>) -> bool {
     while said.len() < MAX_PREAMBLE_BYTES {
         match stdout.read_buf(said).await {

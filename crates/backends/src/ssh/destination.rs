@@ -1,4 +1,4 @@
-//! Whom to connect to, parsed once into something that cannot be taken for an option or, by a
+//! Where to connect to, parsed once into something that cannot be mistaken for an option or, by a
 //! `ProxyCommand` that a shell runs, for a command.
 
 use std::fmt;
@@ -6,15 +6,15 @@ use std::fmt;
 /// The longest destination.
 const MAX_BYTES: usize = 512;
 
-/// `host` or `user@host`; the host may be an alias of the user's own configuration.
+/// `host` or `user@host`; the host may be an alias from the user's own configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
     text: String,
-    /// Where the host begins.
+    /// The index at which the host begins.
     host: usize,
 }
 
-/// The text is no destination.
+/// The text is not a valid destination.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` is no SSH destination: {why}", .text.escape_debug())]
 pub struct DestinationError {
@@ -55,7 +55,7 @@ impl Destination {
         self.text.get(self.host..).unwrap_or_default()
     }
 
-    /// As the `ssh` program takes it.
+    /// In the form the `ssh` program takes.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -67,7 +67,7 @@ impl fmt::Display for Destination {
     }
 }
 
-/// Not empty, no leading dash, and nothing a shell or an option parser sees a meaning in.
+/// Not empty, no leading dash, and nothing that has a meaning for a shell or an option parser.
 fn is_plain(text: &str, also: &str) -> bool {
     !text.is_empty()
         && !text.starts_with('-')

@@ -1,19 +1,19 @@
-//! What the `ssh` program said when it failed, in words that tell what to do next.
+//! Translates the error output of the `ssh` program into messages that say what to do next.
 //!
-//! Only messages are made from its words, never decisions: whether a host key was accepted is
+//! Its output is used only for messages, never for decisions: whether a host key was accepted is
 //! `ssh`'s own verdict, and it has ended the connection.
 
 use super::destination::Destination;
 use crate::remote::ConnectError;
 
-/// The code with which `ssh` itself fails.
+/// The exit code when `ssh` itself fails.
 const SSH_FAILED: i32 = 255;
 
-/// The codes with which a shell says that it cannot run a program, and that there is none.
+/// The exit codes of a shell that cannot run a program, or finds none.
 const CANNOT_RUN: i32 = 126;
 const NOT_FOUND: i32 = 127;
 
-/// The most characters of `ssh`'s own words that are shown.
+/// The most characters of `ssh`'s own output that are shown.
 const MAX_SHOWN: usize = 400;
 
 /// Whether the other side's shell found no helper to run.
@@ -21,7 +21,7 @@ pub(super) fn helper_is_missing(code: Option<i32>) -> bool {
     code == Some(NOT_FOUND)
 }
 
-/// Whether `ssh` itself ended without a word.
+/// Whether `ssh` itself failed without a message.
 pub(super) fn is_silent(code: Option<i32>, said: &str) -> bool {
     code == Some(SSH_FAILED) && said.trim().is_empty()
 }
@@ -38,7 +38,7 @@ pub(super) fn diagnose(destination: &Destination, code: Option<i32>, said: &str)
     }
 }
 
-/// `ssh` itself failed.
+/// The error if `ssh` itself failed.
 fn connection(destination: &Destination, said: &str) -> ConnectError {
     let host = destination.host();
     let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
@@ -102,7 +102,7 @@ fn connection(destination: &Destination, said: &str) -> ConnectError {
     ))
 }
 
-/// The other side's shell could not run the helper.
+/// The error if the other side's shell could not run the helper.
 fn helper(destination: &Destination, said: &str) -> ConnectError {
     let machine = std::env::consts::ARCH;
     if said.contains("Exec format error") || said.contains("cannot execute binary file") {
@@ -127,7 +127,7 @@ fn helper(destination: &Destination, said: &str) -> ConnectError {
     )
 }
 
-/// The last line it said, if it said anything.
+/// The last line of its output, if there is any.
 fn told(said: &str) -> String {
     let line = said
         .lines()

@@ -1,10 +1,10 @@
 //! A workspace on another machine, over SSH.
 //!
 //! The user's own `ssh` program makes the connection, so that `~/.ssh/config`, the agent and jump
-//! hosts work; it never asks and never accepts an unknown host key. Over there runs Haft's own
-//! helper (`remote/`), which is uploaded once (`upload.rs`). The command line is constant: no path,
-//! argument or byte of a call is ever on it, everything travels in frames. Must not fall back to
-//! anything less: no helper, no workspace.
+//! hosts work; it never prompts and never accepts an unknown host key. On the other machine runs
+//! Haft's own helper (`remote/`), which is uploaded once (`upload.rs`). The command line is
+//! constant: no path, argument or byte of a call is ever on it, everything is sent in frames. Must
+//! not fall back to anything less: no helper, no workspace.
 
 mod connect;
 mod destination;
@@ -30,8 +30,8 @@ use crate::remote::{ConnectError, RemoteBackend};
 pub struct SshBackend;
 
 impl SshBackend {
-    /// Connects and opens a workspace. A root that does not start with `/` is looked for below the
-    /// directory that a login starts in, as is one that starts with `~/`.
+    /// Connects and opens a workspace. A root that does not start with `/`, or starts with `~/`, is
+    /// relative to the directory that a login starts in.
     pub async fn connect(options: SshOptions, root: &str) -> Result<Operations, ConnectError> {
         let backend = BackendId::new(&format!("ssh:{}", options.destination.host()));
         let remote = options.remote.clone();
@@ -40,7 +40,7 @@ impl SshBackend {
     }
 }
 
-/// The helper starts where a login does, so what is below it needs no name for it.
+/// The helper starts in the login directory, so paths below it need no prefix.
 fn below_login(root: &str) -> &str {
     match root.strip_prefix("~/") {
         Some("") => ".",

@@ -1,5 +1,5 @@
-//! What an operator can say about a connection. Everything else comes from the user's own SSH
-//! configuration; what would weaken the connection cannot be said at all.
+//! An operator's settings for a connection. Everything else comes from the user's own SSH
+//! configuration; nothing that would weaken the connection can be set.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,29 +14,29 @@ use crate::remote::RemoteOptions;
 /// How to reach a machine.
 #[derive(Debug, Clone)]
 pub struct SshOptions {
-    /// Whom to connect to.
+    /// Where to connect to.
     pub destination: Destination,
-    /// The port, where it is not the usual one or the configuration's.
+    /// The port, if it is not the default or the configuration's.
     pub port: Option<u16>,
-    /// The one key to offer, instead of the agent's and the usual ones.
+    /// The only key to offer, instead of the agent's and the default ones.
     pub identity_file: Option<PathBuf>,
-    /// Where host keys are looked up, instead of the usual files.
+    /// Where host keys are looked up, instead of the default files.
     pub known_hosts_file: Option<PathBuf>,
-    /// The configuration to read, instead of the usual files.
+    /// The configuration to read, instead of the default files.
     pub config_file: Option<PathBuf>,
     /// How long connecting may take.
     pub connect_timeout: Duration,
-    /// After how long a silence the connection is probed; three unanswered probes end it.
+    /// After how much silence the connection is probed; three unanswered probes end it.
     pub keepalive: Duration,
-    /// The `ssh` program, where it is not at one of the usual places. Absolute.
+    /// The `ssh` program, if it is not at one of the usual places. Absolute.
     pub program: Option<PathBuf>,
-    /// The program that is uploaded and serves. It must run on the other machine.
+    /// The program to upload, which then serves. It must run on the other machine.
     pub helper: Helper,
     /// How the workspace behaves.
     pub remote: RemoteOptions,
 }
 
-/// An option cannot be what it is.
+/// An option has an unusable value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{option}` cannot be `{}`: {why}", .value.escape_debug())]
 pub struct SshOptionsError {
@@ -46,7 +46,7 @@ pub struct SshOptionsError {
 }
 
 impl SshOptions {
-    /// The usual options for a destination.
+    /// The default options for a destination.
     pub fn new(destination: Destination) -> Self {
         Self {
             destination,
@@ -62,7 +62,7 @@ impl SshOptions {
         }
     }
 
-    /// Refuses paths that the `ssh` program would not take as they are.
+    /// Refuses paths that the `ssh` program would not take literally.
     pub(super) fn check(&self) -> Result<(), SshOptionsError> {
         for (option, path) in [
             ("identity_file", &self.identity_file),

@@ -1,4 +1,4 @@
-//! The program that is uploaded: this very one, or one the operator names.
+//! The program to upload: this one, or one the operator names.
 
 use std::{fmt, fs::File, io::Read as _, path::PathBuf};
 
@@ -33,10 +33,10 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Reads a helper.
+/// Reads a helper's bytes.
 pub(super) async fn read(helper: &Helper) -> Result<Vec<u8>, ConnectError> {
     let path = match helper {
-        // What runs, also when the file was replaced since.
+        // The program that is running, even if its file was replaced since.
         Helper::CurrentExecutable => helper.locate().map(|_| PathBuf::from("/proc/self/exe")),
         Helper::Path(path) => Some(path.clone()),
     }

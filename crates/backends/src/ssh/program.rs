@@ -1,7 +1,7 @@
-//! The user's own `ssh` program: where it is, the words it is started with, and starting it.
+//! The user's own `ssh` program: where it is, its command line, and starting it.
 //!
-//! The words depend on the operator's options and on nothing else. It starts in `/` with the few
-//! variables a login gives it, in a process group of its own, and dies when it is dropped.
+//! The command line depends only on the operator's options. It starts in `/` with the few variables
+//! a login gives it, in its own process group, and is killed on drop.
 
 use std::{
     ffi::OsString,
@@ -22,10 +22,10 @@ use tokio::{
 use super::{options::SshOptions, payload::Digest};
 use crate::remote::{ConnectError, supervise::SERVE};
 
-/// Where an `ssh` that is not somebody's own is found.
+/// Where a system-wide `ssh` is installed.
 const PLACES: [&str; 3] = ["/usr/bin/ssh", "/usr/local/bin/ssh", "/bin/ssh"];
 
-/// What of the environment it needs: whom it runs for, the agent, tickets, programs that the
+/// The environment variables it needs: for the user, the agent, tickets, and programs that the
 /// configuration names.
 const VARIABLES: [&str; 8] = [
     "HOME",
@@ -38,8 +38,8 @@ const VARIABLES: [&str; 8] = [
     "XDG_RUNTIME_DIR",
 ];
 
-/// Said whatever the configuration says: never ask, never take an unknown host, never run or
-/// forward anything on the side.
+/// Set whatever the configuration says: never prompt, never accept an unknown host, never run or
+/// forward anything else.
 const FIXED: [&str; 14] = [
     "BatchMode=yes",
     "StrictHostKeyChecking=yes",
@@ -57,15 +57,15 @@ const FIXED: [&str; 14] = [
     "LogLevel=ERROR",
 ];
 
-/// The most bytes kept of what it says on the standard error: the last ones.
+/// The most bytes kept of its standard error: the last ones.
 const MAX_SAID_BYTES: usize = 8 * 1024;
 
-/// How often a connection is tried while the other side hangs up without a word, before anything was
-/// started there. A server with too many logins at once does that, and OpenSSH's before the login when
-/// the machine stood still for a moment: the sandbox of that process does not know `restart_syscall`.
+/// How often to try a connection if the other side hangs up without a message, before anything was
+/// started there. A server with too many logins at once does that, and so does OpenSSH's pre-login
+/// process when the machine stalls for a moment: its sandbox does not know `restart_syscall`.
 pub(super) const SILENT_TRIES: usize = 3;
 
-/// Where helpers lie on the other side, below the directory a login starts in.
+/// Where helpers are on the other side, below the directory a login starts in.
 pub(super) const DIRECTORY: [&str; 2] = [".cache", ".cache/haft"];
 
 /// The path of a helper on the other side.
@@ -76,13 +76,13 @@ pub(super) fn helper_path(digest: &Digest) -> String {
 /// What a connection is for.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ConnectionPurpose<'a> {
-    /// The helper of this digest serves.
+    /// To run the helper with this digest, which serves.
     Serve(&'a Digest),
-    /// Files are transferred.
+    /// To transfer files.
     Sftp,
 }
 
-/// A running `ssh`.
+/// A running `ssh`, killed on drop.
 pub(super) struct Ssh {
     child: Child,
     said: Arc<Mutex<Vec<u8>>>,
@@ -130,11 +130,11 @@ impl Ssh {
         Ok((ssh, stdin, stdout))
     }
 
-    /// Waits for its end: the exit code, and the last of what it said.
+    /// Waits for its end; returns the exit code, and the end of its error output.
     pub(super) async fn ended(&mut self) -> (Option<i32>, String) {
         let status = self.child.wait().await.ok();
         if let Some(listening) = self.listening.take() {
-            // Everything it said is in the pipe by now.
+            // Everything it wrote is in the pipe by now.
             let _ = listening.await;
         }
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,7 +155,7 @@ impl Drop for Ssh {
     }
 }
 
-/// Keeps the last of what it says.
+/// Keeps the last bytes of its error output.
 async fn listen(mut stderr: impl AsyncRead + Unpin, said: Arc<Mutex<Vec<u8>>>) {
     let mut buffer = vec![0; 1024];
     while let Ok(got) = stderr.read(&mut buffer).await {
@@ -169,7 +169,7 @@ async fn listen(mut stderr: impl AsyncRead + Unpin, said: Arc<Mutex<Vec<u8>>>) {
     }
 }
 
-/// The program, at an absolute path and never by `PATH`.
+/// The program, at an absolute path and never through `PATH`.
 fn find(options: &SshOptions) -> Result<PathBuf, ConnectError> {
     match &options.program {
         Some(program) => Ok(program.clone()),
@@ -185,7 +185,7 @@ fn find(options: &SshOptions) -> Result<PathBuf, ConnectError> {
     }
 }
 
-/// The words it is started with.
+/// Its command line arguments.
 fn words(options: &SshOptions, purpose: ConnectionPurpose<'_>) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     let mut option = |text: String| words.extend(["-o".into(), text.into()]);

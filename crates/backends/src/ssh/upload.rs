@@ -1,7 +1,7 @@
-//! Brings the helper to the other side, over SFTP.
+//! Uploads the helper to the other side, over SFTP.
 //!
-//! It is written under a name nobody can guess, read back and compared, and only then given the
-//! name of its hash, so that what has that name is whole. Its directory is the account's alone.
+//! It is written under a name nobody can guess, read back and compared, and only then renamed to
+//! its hash, so that a file with that name is complete. Its directory belongs to the account alone.
 //! Must not be used for a workspace's files: SFTP follows symlinks by name and loses races.
 
 use std::{fmt::Write as _, time::Duration};
@@ -31,16 +31,16 @@ const REQUEST_SECONDS: u64 = 30;
 /// How long the whole transfer may take.
 const UPLOAD_LIMIT: Duration = Duration::from_mins(15);
 
-/// How long `ssh` may take to say why it ended.
+/// How long `ssh` may take to report why it ended.
 const LAST_WORDS_LIMIT: Duration = Duration::from_secs(2);
 
 /// Read, write and execute for the account alone.
 const PRIVATE: u32 = 0o700;
 
-/// Bits that are for others than the account.
+/// Permission bits for anyone but the account.
 const FOR_OTHERS: u32 = 0o077;
 
-/// The kind of file in a mode.
+/// The file type bits of a mode.
 const KIND_MASK: u32 = 0o170_000;
 const DIRECTORY_KIND: u32 = 0o040_000;
 
@@ -48,7 +48,7 @@ const DIRECTORY_KIND: u32 = 0o040_000;
 #[derive(Debug, PartialEq, Eq)]
 enum Transfer {
     Done,
-    /// The connection ended, and nobody said why.
+    /// The connection ended without a reason.
     Silent,
 }
 
@@ -88,7 +88,7 @@ async fn upload_once(
         Ok(Err(failed)) => failed,
         Err(_) => UploadError::new(format!("it took longer than {} s", UPLOAD_LIMIT.as_secs())),
     };
-    // When `ssh` itself failed, it knows better why.
+    // If `ssh` itself failed, it knows better why.
     match timeout(LAST_WORDS_LIMIT, ssh.ended()).await {
         Ok((code, said)) if is_silent(code, &said) => Ok(Transfer::Silent),
         Ok((code, said)) if code != Some(0) => Err(diagnose(&options.destination, code, &said)),
@@ -100,7 +100,7 @@ async fn upload_once(
     }
 }
 
-/// What went wrong, in words.
+/// The message for what went wrong.
 struct UploadError(String);
 
 impl UploadError {
@@ -126,14 +126,14 @@ async fn transfer(sftp: &SftpSession, digest: &Digest, bytes: &[u8]) -> Result<(
     let temporary = format!("{}/.upload-{}", DIRECTORY[1], random_name()?);
     let written = write_and_compare(sftp, &temporary, digest, bytes).await;
     if let Err(error) = written {
-        // Nothing is left behind that has no name.
+        // Leaves no incomplete file behind.
         let _ = sftp.remove_file(temporary).await;
         return Err(error);
     }
     let name = helper_path(digest);
     match sftp.rename(temporary.as_str(), name.as_str()).await {
         Ok(()) => Ok(()),
-        // Another Haft was quicker: what has this name is whole.
+        // Another Haft was faster: a file with this name is complete.
         Err(error) => {
             let _ = sftp.remove_file(temporary).await;
             match sftp.symlink_metadata(name).await {
@@ -144,10 +144,10 @@ async fn transfer(sftp: &SftpSession, digest: &Digest, bytes: &[u8]) -> Result<(
     }
 }
 
-/// Makes the directory the helper lies in, or sees that it is the account's alone.
+/// Makes the helper's directory, or checks that it belongs to the account alone.
 async fn make_directory(sftp: &SftpSession) -> Result<(), UploadError> {
     for directory in DIRECTORY {
-        // It may be there already; what is there is looked at below.
+        // It may already exist; it is checked below.
         let _ = sftp.create_dir(directory).await;
     }
     let home = sftp.metadata(".").await?;
@@ -179,7 +179,7 @@ async fn write_and_compare(
         .await?;
     file.write_all(bytes).await?;
     file.flush().await?;
-    // Whatever the account's mask took away.
+    // Undoes what the account's umask removed.
     file.set_metadata(private()).await?;
     file.sync_all().await?;
     file.shutdown().await?;

@@ -1,8 +1,8 @@
-//! Two pictures side by side: which files are not what they were.
+//! Compares two pictures of a workspace: which files changed.
 //!
-//! A file counts as changed when its content did; one that was only touched is left out, and one
-//! whose permissions alone changed is named among what is not captured. A symlink, FIFO, socket or
-//! device is no file: where one takes a file's place, the file is gone.
+//! A file counts as changed if its content did. One that was only touched is left out; one with
+//! only new permissions is reported as not captured. A symlink, FIFO, socket or device is no file:
+//! where one replaces a file, the file counts as removed.
 
 use std::{cmp::Ordering, iter::Peekable};
 
@@ -16,13 +16,13 @@ use super::{
     picture::{Content, Directory, Entry, FileSystemTime, WorkspacePicture},
 };
 
-/// What is compared.
+/// The two pictures to compare.
 pub(super) struct Comparison<'a> {
     pub(super) before: &'a WorkspacePicture,
     pub(super) after: &'a WorkspacePicture,
-    /// When the look before ended.
+    /// When the earlier scan ended.
     pub(super) began: FileSystemTime,
-    /// Whether what is not in the look before was not there.
+    /// Whether a file missing from the earlier scan did not exist then.
     pub(super) before_is_whole: bool,
 }
 
@@ -87,7 +87,7 @@ impl Comparison<'_> {
             (Some(before), None) => both.changed(Some(before), None, missed),
             (None, Some(after)) => {
                 if both.before.is_none() && !self.before_is_whole {
-                    // It may have been there: to call it new would let undo remove it.
+                    // It may have existed: if it counted as new, undo would remove it.
                     if after.identity.changed_since(self.began) {
                         missed.add(Reason::NotLookedAt, &both.path());
                     }
@@ -105,7 +105,7 @@ impl EntryPair<'_> {
         entry.map_or_else(Vec::new, |entry| self.directory.path_of(entry))
     }
 
-    /// Notes what happened to symlinks and special files under this name.
+    /// Records what happened to symlinks and special files under this name.
     fn note_others(&self, missed: &mut CoverageGaps) {
         let kinds = [self.before, self.after].map(|entry| entry.map(|entry| entry.identity.kind()));
         let is = |kind: FileKind| kinds.contains(&Some(kind));
@@ -170,7 +170,7 @@ fn kept_version(entry: &Entry) -> KeptVersion {
     }
 }
 
-/// Whether two states of a file hold different bytes, as far as can be told.
+/// Whether two states of a file hold different bytes, as far as is known.
 fn differ(before: &Entry, after: &Entry) -> bool {
     match (before.content, after.content) {
         (Content::Kept { hash: old, .. }, Content::Kept { hash: new, .. }) => old != new,
@@ -183,12 +183,12 @@ fn cause(entry: &Entry) -> Option<GapCause> {
     match entry.content {
         Content::Kept { .. } | Content::Link(_) | Content::Gone => None,
         Content::NotKept(why) => Some(why.into()),
-        // Never left so by `keep.rs`; if it were, that would be for want of time.
+        // `keep.rs` never leaves one in this state; if it did, it would be because time ran out.
         Content::Unread => Some(GapCause::OutOfTime),
     }
 }
 
-/// Walks along two sorted sequences at once.
+/// Iterates over two sorted sequences in parallel.
 fn side_by_side<'a, T: 'a, I: Iterator<Item = &'a T>>(
     mut left: Peekable<I>,
     mut right: Peekable<I>,

@@ -1,15 +1,15 @@
 //! A picture as bytes: a header, directories with their entries, and a hash over all of it. What
-//! does not read back exactly is nothing: the workspace is looked at afresh then.
+//! does not read back exactly is discarded, and the workspace is scanned afresh.
 
 use super::picture::{Content, Directory, Identity, WorkspacePicture};
 
-/// What a file of this kind begins with; the number is the version of the form.
+/// The first bytes of such a file; the number is the version of the format.
 const MAGIC: &[u8; 12] = b"haft-seen\0\0\x02";
 
 /// Bytes of the hash at the end.
 const HASH: usize = 32;
 
-/// The most bytes one entry takes beside its name, to make room at once.
+/// The most bytes one entry takes in addition to its name, to allocate enough at once.
 const ENTRY: usize = 114;
 
 const UNREAD: u8 = 0;
@@ -42,7 +42,7 @@ pub(super) fn encode(picture: &WorkspacePicture) -> Vec<u8> {
     out
 }
 
-/// The picture of some bytes; `None` when they are damaged or of another form.
+/// Decodes a picture; `None` if the bytes are damaged or of another version.
 pub(super) fn decode(bytes: &[u8]) -> Option<WorkspacePicture> {
     let (body, hash) = bytes.split_at_checked(bytes.len().checked_sub(HASH)?)?;
     if blake3::hash(body).as_bytes() != hash {
@@ -91,7 +91,7 @@ fn content(out: &mut Vec<u8>, content: &Content) {
             out.push(LINK);
             out.extend_from_slice(hash);
         }
-        // Whatever stopped it may not stop it the next time.
+        // Whatever prevented keeping it may not do so the next time.
         Content::Unread | Content::NotKept(_) | Content::Gone => out.push(UNREAD),
     }
 }
@@ -101,7 +101,7 @@ fn text(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Names and numbers of entries are far below four thousand million.
+/// Lengths and counts of names and entries are far below 2^32.
 fn length(length: usize) -> [u8; 4] {
     u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes()
 }

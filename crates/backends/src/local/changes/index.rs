@@ -1,8 +1,8 @@
-//! What was kept of which file, between commands and between processes: one file for each
-//! workspace in a private directory of Haft's own, replaced as a whole.
+//! Remembers which content of which file is kept, between commands and between processes: one file
+//! for each workspace in a private directory of Haft's, replaced as a whole.
 //!
-//! It only saves reading files again. Every entry is held against the file as it is, so one that
-//! is old, damaged, missing or another process's makes a look slower and never wrong.
+//! It only saves reading files again. Every entry is compared with the file itself, so an index
+//! that is old, damaged, missing or from another process makes a scan slower and never wrong.
 
 use std::{
     fs::File,
@@ -21,13 +21,13 @@ use rustix::{
 
 use super::{format, picture::WorkspacePicture};
 
-/// The directory beneath Haft's own.
+/// The directory below Haft's own.
 const DIRECTORY: &str = "changes";
 
 /// The most bytes of an index that are read.
 const MAX_BYTES: u64 = 512 << 20;
 
-/// What was kept of which file of one workspace.
+/// Which content of which file is kept, for one workspace.
 #[derive(Debug)]
 pub(super) struct Index {
     place: PathBuf,
@@ -44,14 +44,14 @@ impl Index {
         }
     }
 
-    /// What is remembered; nothing when there is nothing, or it cannot be read.
+    /// The remembered picture; empty if there is none, or it cannot be read.
     pub(super) fn load(&self) -> Arc<WorkspacePicture> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let loaded = last.get_or_insert_with(|| Arc::new(self.read().unwrap_or_default()));
         Arc::clone(loaded)
     }
 
-    /// Remembers a picture. One that cannot be written is remembered by this process alone.
+    /// Remembers a picture. One that cannot be written is remembered only by this process.
     pub(super) fn save(&self, picture: Arc<WorkspacePicture>) {
         if let Err(error) = self.write(&format::encode(&picture)) {
             tracing::warn!(%error, "what was kept of the workspace could not be remembered");
@@ -59,11 +59,11 @@ impl Index {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(picture);
     }
 
-    /// Starts over, where what is remembered turned out not to be kept.
+    /// Starts over, after remembered content turned out not to be kept.
     pub(super) fn forget(&self) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
         if let Ok(directory) = self.directory() {
-            // One that cannot be removed is found wanting again.
+            // If it cannot be removed, the next check finds the same.
             let _ = unlinkat(directory, self.name.as_str(), AtFlags::empty());
         }
     }
@@ -93,8 +93,8 @@ impl Index {
         picture
     }
 
-    /// Writes aside and renames, so that another process reads the old one or the new one. It is
-    /// not synced: one that a power cut destroys is not missed.
+    /// Writes a temporary file and renames it, so that another process reads the old index or the
+    /// new one. Not synced: one that a power cut destroys is not missed.
     fn write(&self, bytes: &[u8]) -> std::io::Result<()> {
         let directory = self.directory()?;
         let mut random = [0; 8];

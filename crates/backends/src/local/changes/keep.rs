@@ -1,7 +1,8 @@
-//! Reading what is not known yet and putting it into the artifact store, within bytes and time.
+//! Reads content that is not known yet and puts it into the artifact store, within limits on bytes
+//! and time.
 //!
-//! Every file is opened through the jail and never waited for: a FIFO or a symlink that takes a
-//! file's place is refused by the very call that opens it.
+//! Every file is opened through the jail and never blocks: a FIFO or a symlink that replaces a file
+//! is refused by the very call that opens it.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -29,17 +30,17 @@ use super::{
 };
 use crate::local::files::AccessList;
 
-/// Files and bytes that are read before they are handed to the store together.
+/// Files and bytes to read before handing them to the store as one batch.
 const BATCH_FILES: usize = 1_024;
 const BATCH_BYTES: usize = 8 << 20;
 
-/// How often a file is read again that changed while it was read.
+/// How often to reread a file that changed while it was read.
 const ATTEMPTS: usize = 3;
 
-/// How long what is kept may be left alone before the store is asked to keep it on.
+/// How long kept content may go unused before the store is asked to keep it longer.
 const RENEW_AFTER: Duration = Duration::from_hours(24);
 
-/// How many artifacts are asked for to see whether the store is still the one that was filled.
+/// How many artifacts to look up to see whether the store is still the same one.
 const SAMPLES: usize = 8;
 
 /// How much may be read, and until when.
@@ -59,7 +60,7 @@ impl Budget {
         }
     }
 
-    /// Sets bytes apart for a file of this size, or says why not.
+    /// Reserves bytes for a file of this size, or returns why not.
     fn take(&self, size: u64) -> Result<(), OmissionReason> {
         if size > self.max_file_bytes {
             return Err(OmissionReason::TooLarge);
@@ -73,7 +74,7 @@ impl Budget {
     }
 }
 
-/// Reads and keeps.
+/// Reads files and puts their content into the store.
 pub(super) struct ContentKeeper {
     reader: Arc<Reader>,
     store: Arc<dyn ArtifactStore>,
@@ -91,7 +92,7 @@ struct FileToKeep {
     path: Vec<u8>,
 }
 
-/// What became of it.
+/// The outcome for one file.
 struct KeepResult {
     directory: usize,
     entry: usize,
@@ -117,7 +118,7 @@ impl ContentKeeper {
         }
     }
 
-    /// Reads and keeps every file that is not read yet. Says how many were.
+    /// Reads and keeps every unread file. Returns how many there were.
     pub(super) async fn run(&self, picture: &mut WorkspacePicture) -> Result<usize, OpsError> {
         let wanted: Vec<FileToKeep> = picture
             .directories()
@@ -212,7 +213,7 @@ impl FileToKeep {
 }
 
 impl Reader {
-    /// Reads the next files: those that are settled without the store, and those it is to keep.
+    /// Reads the next files: those that are done without the store, and those it must keep.
     fn batch(&self, queue: &Queue) -> (Vec<KeepResult>, Vec<(FileToKeep, LoadedFile)>) {
         let (mut done, mut loaded) = (Vec::new(), Vec::new());
         let mut bytes = 0;
@@ -238,7 +239,7 @@ impl Reader {
                 Ok(Some(read)) => return read,
                 Ok(None) => {}
                 Err(Errno::NOENT | Errno::NOTDIR) => return Read::Other(None, Content::Gone),
-                // A symlink has taken its place; it is looked at as one.
+                // A symlink has replaced it; it is treated as one.
                 Err(Errno::LOOP) => match self.link(path) {
                     Ok(read) => return read,
                     Err(Errno::NOENT) => return Read::Other(None, Content::Gone),
@@ -251,9 +252,9 @@ impl Reader {
         not_kept(OmissionReason::Changing)
     }
 
-    /// Reads a file once; `None` when it changed meanwhile.
+    /// Reads a file once; `None` if it changed meanwhile.
     fn attempt(&self, path: &[u8]) -> Result<Option<Read>, Errno> {
-        // Looked at before it is opened: opening a device may do something.
+        // Inspected before it is opened: opening a device may have effects.
         let flags = OFlags::PATH | OFlags::NOFOLLOW;
         let found = fstat(self.jail.open_bytes(path, flags, Lookup::Full)?)?;
         let identity = Identity::of(&found);
@@ -282,7 +283,7 @@ impl Reader {
             return Ok(None);
         }
         let size = usize::try_from(size).unwrap_or(usize::MAX);
-        // One byte more than it should have, to see that it ends there.
+        // One byte more than expected, to see that it ends there.
         let mut bytes = Vec::with_capacity(size.saturating_add(1));
         while bytes.len() <= size {
             let at = bytes.len() as u64;
@@ -327,8 +328,8 @@ fn other(identity: Identity, why: OmissionReason) -> Read {
     Read::Other(Some(identity), Content::NotKept(why))
 }
 
-/// What is remembered, less what the store does not have any more. What was kept a day ago is
-/// kept on; otherwise a few are asked for, to see whether the store is still the one.
+/// The remembered picture, minus what the store no longer has. Content kept a day or more ago is
+/// renewed; otherwise a few artifacts are looked up, to see whether the store is still the same.
 pub(super) async fn still_kept(
     known: Arc<WorkspacePicture>,
     store: &Arc<dyn ArtifactStore>,
@@ -366,7 +367,7 @@ pub(super) async fn still_kept(
     }
 }
 
-/// Asks for everything that is remembered, and keeps only what is there.
+/// Looks up everything that is remembered, and keeps only what the store has.
 async fn renewed(
     known: &WorkspacePicture,
     store: &Arc<dyn ArtifactStore>,
@@ -397,7 +398,7 @@ async fn renewed(
     Arc::new(picture)
 }
 
-/// Says of earlier content that is not in the store any more that it is not kept. Whether all was.
+/// Marks earlier content that is no longer in the store as not kept. Returns whether all was there.
 pub(super) async fn check_pre_images(
     files: &mut [ChangedFile],
     store: &Arc<dyn ArtifactStore>,

@@ -1,4 +1,4 @@
-//! What a comparison did not cover, gathered and said in one text.
+//! Collects what a comparison did not cover, and describes it in one text.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -11,11 +11,11 @@ const NAMED: usize = 3;
 /// Why something is not covered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reason {
-    /// More files than are looked at.
+    /// More files than the limit.
     TooManyFiles(usize),
-    /// Looking took too long.
+    /// The scan took too long.
     TooLate,
-    /// Changed beyond the files that were looked at before.
+    /// Changed, but not among the files scanned before.
     NotLookedAt,
     /// The earlier content of a changed file is not kept.
     NoPreImage(GapCause),
@@ -31,13 +31,13 @@ pub(super) enum Reason {
     Special,
     /// Only permissions changed.
     Mode,
-    /// The name is not text.
+    /// The name is not UTF-8.
     Name,
     /// Another command ran at the same time.
     Together,
 }
 
-/// Why content is not kept, in an order of its own.
+/// Why content is not kept, in the order it is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum GapCause {
     TooLarge,
@@ -46,7 +46,7 @@ pub(super) enum GapCause {
     OutOfTime,
     Changing,
     Store,
-    /// It was kept and is not any more.
+    /// It was kept but no longer is.
     Expired,
 }
 
@@ -63,7 +63,7 @@ impl From<OmissionReason> for GapCause {
     }
 }
 
-/// What was not covered.
+/// What a comparison did not cover.
 #[derive(Debug, Default)]
 pub(super) struct CoverageGaps {
     reasons: BTreeMap<Reason, Paths>,
@@ -76,7 +76,7 @@ struct Paths {
 }
 
 impl CoverageGaps {
-    /// Notes a path.
+    /// Records a path.
     pub(super) fn add(&mut self, reason: Reason, path: &[u8]) {
         let paths = self.reasons.entry(reason).or_default();
         paths.count += 1;
@@ -85,7 +85,7 @@ impl CoverageGaps {
         }
     }
 
-    /// Notes something that no path belongs to.
+    /// Records something that concerns no path.
     pub(super) fn add_plain(&mut self, reason: Reason) {
         self.reasons.entry(reason).or_default();
     }
@@ -93,7 +93,7 @@ impl CoverageGaps {
     pub(super) fn append(&mut self, other: Self) {
         for (reason, more) in other.reasons {
             let paths = self.reasons.entry(reason).or_default();
-            // The same directory may be met before and after.
+            // The same directory may be found before and after.
             let known = more.named.iter().all(|name| paths.named.contains(name));
             if !more.named.is_empty() && known {
                 paths.count = paths.count.max(more.count);
@@ -110,7 +110,7 @@ impl CoverageGaps {
         self.reasons.contains_key(&Reason::UnreadableDirectory)
     }
 
-    /// All of it as one text; absent when everything was covered.
+    /// Everything as one text; `None` if everything was covered.
     pub(super) fn text(&self) -> Option<String> {
         let mut text = String::new();
         for (reason, paths) in &self.reasons {
@@ -137,7 +137,7 @@ impl CoverageGaps {
     }
 }
 
-/// A path as a message shows it: a name can neither forge a line nor steer a terminal.
+/// A path for a message: a name can neither forge a line nor control a terminal.
 fn named(path: &[u8]) -> String {
     let mut name = String::new();
     for character in shown(path).0.chars() {

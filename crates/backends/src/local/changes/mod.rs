@@ -1,10 +1,10 @@
-//! What a command changed in a local workspace: one look before it, one after it, and what files
-//! held in the artifact store.
+//! What a command changed in a local workspace: a scan before it, a scan after it, and the content
+//! of files in the artifact store.
 //!
-//! Content has to be kept before a command changes it, so every file is read once and then only
-//! when its identity (inode, size, times, mode) is another; `index.rs` remembers that between
-//! processes. Both looks are bounded in files, bytes and time, and what was not covered is said.
-//! Nothing here changes the workspace. Start with `scan.rs`, then `compare.rs`.
+//! Content must be kept before a command changes it, so every file is read once and again only when
+//! its identity (inode, size, times, mode) changes; `index.rs` remembers that between processes.
+//! Both scans are bounded in files, bytes and time, and what was not covered is reported. Nothing
+//! here changes the workspace. Start with `scan.rs`, then `compare.rs`.
 
 mod compare;
 mod format;
@@ -44,23 +44,23 @@ use super::walk::{Globs, Ignores};
 /// How the workspace is compared before and after a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeOptions {
-    /// Where Haft keeps its own files. What was kept of which file is remembered in `changes`
-    /// beneath it; nothing in it is captured, should it lie in the workspace.
+    /// Where Haft keeps its own files. Which content is kept is remembered in `changes` below it.
+    /// Nothing in it is captured, should it lie in the workspace.
     pub place: PathBuf,
-    /// Globs of paths that are left out, beside what ignore files leave out.
+    /// Globs of paths to leave out, in addition to what ignore files leave out.
     pub ignore: Vec<String>,
-    /// The most files looked at.
+    /// The most files scanned.
     pub max_files: usize,
     /// The largest file whose content is kept.
     pub max_file_bytes: u64,
     /// The most bytes read and kept before a command, and again after it.
     pub max_bytes: u64,
-    /// The longest it takes before a command, and again after it.
+    /// The most time spent before a command, and again after it.
     pub max_time: Duration,
 }
 
 impl ChangeOptions {
-    /// The usual limits: 200,000 files, 4 MiB of each, 256 MiB and two seconds each time.
+    /// The default limits: 200,000 files, 4 MiB of each, 256 MiB and two seconds each time.
     pub fn new(place: impl Into<PathBuf>) -> Self {
         Self {
             place: place.into(),
@@ -84,7 +84,7 @@ struct Inner {
     index: Index,
     /// Haft's own files, relative to the workspace, should they lie in it.
     own: Option<Vec<u8>>,
-    /// Commands that began, to tell whether two overlapped.
+    /// How many commands have begun, to see whether two overlapped.
     begun: AtomicU64,
     ended: AtomicU64,
 }
@@ -95,7 +95,7 @@ impl LocalChanges {
             .strip_prefix(jail.shown())
             .ok()
             .map(|path| path.as_os_str().as_encoded_bytes().to_vec())
-            // A workspace that is itself Haft's own directory has nothing else.
+            // A workspace that is itself Haft's own directory contains nothing else.
             .filter(|path| !path.is_empty());
         Self {
             inner: Arc::new(Inner {
@@ -144,7 +144,7 @@ struct BeforeCommand {
     picture: Arc<WorkspacePicture>,
     remembered: Arc<IgnoreCache>,
     began: FileSystemTime,
-    /// Whether everything was looked at. What was not cannot be told from what is new.
+    /// Whether everything was scanned. What was not cannot be distinguished from what is new.
     is_whole: bool,
     missed: CoverageGaps,
 }
@@ -171,10 +171,10 @@ impl ChangeScan for Scan {
     }
 }
 
-/// A command that runs between two looks.
+/// A command that runs between two scans.
 struct WatchedCommand {
     inner: Arc<Inner>,
-    /// How many had begun with it, and how many had ended before.
+    /// How many had begun, including it, and how many had ended before it.
     begun: u64,
     ended: u64,
 }
@@ -190,7 +190,7 @@ impl WatchedCommand {
         }
     }
 
-    /// Whether another ran at any moment of it.
+    /// Whether another one ran at any time during it.
     fn overlapped(&self) -> bool {
         self.begun - 1 != self.ended || self.inner.begun.load(Ordering::SeqCst) != self.begun
     }
@@ -223,7 +223,7 @@ impl Inner {
         ContentKeeper::new(Arc::clone(&self.jail), Arc::clone(keep), budget)
     }
 
-    /// Looks, and keeps what is not kept yet.
+    /// Scans, and keeps what is not kept yet.
     async fn before(
         self: &Arc<Self>,
         keep: &Arc<dyn ArtifactStore>,
@@ -247,7 +247,7 @@ impl Inner {
             ..
         } = seen;
         let read = self.keeping(keep, deadline).run(&mut picture).await?;
-        // Taken when everything was looked at: what changes from here on is the command's.
+        // Taken after the scan: what changes from here on was changed by the command.
         let began = FileSystemTime::get();
         let picture = Arc::new(picture);
         let is_renewed = !Arc::ptr_eq(&known, &loaded);
@@ -263,7 +263,7 @@ impl Inner {
         })
     }
 
-    /// Looks again and compares.
+    /// Scans again and compares.
     async fn after(
         self: &Arc<Self>,
         before: BeforeCommand,

@@ -1,5 +1,5 @@
-//! A workspace at one moment: which files there are, which state each is in, and where its content
-//! is kept. Sorted, so that two pictures are compared by walking along both.
+//! A workspace at one moment: which files exist, which state each is in, and where its content is
+//! kept. Sorted, so that two pictures can be compared in one pass.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,20 +12,20 @@ use rustix::fs::{FileType, Stat};
 use crate::local::{file_kind::kind_of, files::version_of};
 
 /// A file whose change time is this close to the moment it was read may change again without its
-/// times telling: clocks of file systems tick, on some kernels every ten milliseconds.
+/// times changing: file system clocks tick, on some kernels every ten milliseconds.
 const TICK_NANOS: i128 = 20_000_000;
 
-/// The same for a file system that keeps no fractions of a second.
+/// The same for a file system that stores whole seconds.
 const COARSE_TICK_NANOS: i128 = 2_000_000_000;
 
-/// A workspace at one moment.
+/// The state of every file at one moment, sorted by path.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct WorkspacePicture {
     directories: Vec<Directory>,
     files: usize,
 }
 
-/// What is in one directory, sorted by name; subdirectories are not among it.
+/// The entries of one directory, sorted by name, without subdirectories.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Directory {
     /// Relative to the workspace; empty for the root.
@@ -34,7 +34,7 @@ pub(super) struct Directory {
     pub(super) entries: Vec<Entry>,
 }
 
-/// One file, symlink or something else.
+/// One file, symlink or special file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     name_start: u32,
@@ -43,7 +43,7 @@ pub(super) struct Entry {
     pub(super) content: Content,
 }
 
-/// Tells two states of a file apart. Whoever changes content cannot set back the change time.
+/// Distinguishes two states of a file. A process that changes content cannot reset the change time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) device: u64,
@@ -54,23 +54,23 @@ pub(super) struct Identity {
     pub(super) changed: (i64, u64),
 }
 
-/// What is known of a file's content.
+/// What is known about a file's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     /// It has to be read.
     Unread,
     /// It is in the artifact store.
     Kept {
-        /// Its hash; as many bytes as the identity says.
+        /// Its hash; the identity has its length.
         hash: [u8; 32],
         /// When it was kept or renewed, in hours since 1970.
         hour: u32,
-        /// Whether the identity would be another if it had changed since.
+        /// Whether a change since then would have changed the identity.
         settled: bool,
-        /// Its permission bits as they grant by themselves, beside an access control list.
+        /// Its permission bits as they apply by themselves, without an access control list.
         mode: u32,
     },
-    /// The hash of what a symlink says.
+    /// The hash of a symlink's target.
     Link([u8; 32]),
     /// It is not kept.
     NotKept(OmissionReason),
@@ -81,23 +81,23 @@ pub(super) enum Content {
 /// Why content is not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OmissionReason {
-    /// Larger than one file may be.
+    /// Larger than the limit for one file.
     TooLarge,
-    /// The operating system did not let it be read.
+    /// The operating system did not allow reading it.
     Unreadable,
-    /// Other files used up the bytes.
+    /// Other files used up the byte limit.
     OutOfBytes,
-    /// Other files used up the time.
+    /// Other files used up the time limit.
     OutOfTime,
-    /// It was being changed all the time.
+    /// It kept changing.
     Changing,
-    /// The store did not take it.
+    /// The store did not accept it.
     Store,
     /// A FIFO, socket or device.
     NotAFile,
 }
 
-/// A moment of the clock that file systems go by.
+/// A moment on the clock that file systems use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileSystemTime(i128);
 
@@ -129,7 +129,7 @@ impl Identity {
         kind_of(FileType::from_raw_mode(self.mode))
     }
 
-    /// The version that file operations give it.
+    /// Its version, as file operations report it.
     pub(super) fn version(&self) -> FileVersion {
         version_of(self.inode, self.size, self.modified, self.changed)
     }
@@ -144,7 +144,7 @@ impl Identity {
         now.0.saturating_sub(self.changed_nanos()) > tick
     }
 
-    /// Whether it changed at this moment or later, as far as the clock tells.
+    /// Whether it changed at this moment or later, as far as the clock shows.
     pub(super) fn changed_since(&self, then: FileSystemTime) -> bool {
         self.changed_nanos().saturating_add(TICK_NANOS) >= then.0
     }
@@ -177,9 +177,9 @@ impl Directory {
         }
     }
 
-    /// Adds an entry; the caller keeps the order of names.
+    /// Adds an entry; the caller must add names in order.
     pub(super) fn push(&mut self, name: &[u8], identity: Identity, content: Content) {
-        // A directory with four gigabytes of names cannot be listed in the time there is.
+        // A directory with four gigabytes of names cannot be listed within the time limit.
         let start = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
         self.names.extend_from_slice(name);
         self.entries.push(Entry {
@@ -219,7 +219,7 @@ impl Directory {
 }
 
 impl WorkspacePicture {
-    /// Puts pieces together, each sorted by name; several may be of one directory.
+    /// Assembles pieces, each sorted by name; several may belong to one directory.
     pub(super) fn from_pieces(mut pieces: Vec<Directory>) -> Self {
         pieces.sort_by(|a, b| {
             let paths = a.path.cmp(&b.path);
@@ -241,7 +241,7 @@ impl WorkspacePicture {
         Self { directories, files }
     }
 
-    /// The same once more, to be changed.
+    /// A copy to modify.
     pub(super) fn copy(&self) -> Self {
         Self {
             directories: self.directories.clone(),
@@ -270,7 +270,7 @@ impl WorkspacePicture {
         self.directories.get(at)
     }
 
-    /// Adds entries of directories that may be there already, in any order.
+    /// Adds entries of directories that may already exist here, in any order.
     pub(super) fn add(&mut self, more: Vec<Directory>) {
         if more.is_empty() {
             return;
@@ -297,7 +297,7 @@ impl WorkspacePicture {
         }
     }
 
-    /// Leaves out what vanished while it was read.
+    /// Removes what vanished while it was read.
     pub(super) fn drop_gone(&mut self) {
         let mut files = 0;
         for directory in &mut self.directories {

@@ -1,8 +1,8 @@
-//! One look at the whole workspace: the state of every file, and what is known of its content from
-//! the look before. Opens directories only; what has to be read is left to `keep.rs`.
+//! Scans the whole workspace: the state of every file, and what is known about its content from the
+//! previous scan. Opens directories only; `keep.rs` reads files.
 //!
-//! After a command, what ignore files said before it decides in every directory that was there:
-//! a command can neither hide what it changed nor make ignored files look new.
+//! After a command, the ignore files from before it apply in every directory that existed: a
+//! command can neither hide what it changed nor make ignored files look new.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -30,19 +30,19 @@ use super::{
 };
 use crate::local::walk::{EnteredDirectory, Globs, IgnoreNode, Visit, VisitedEntry, walk};
 
-/// How many files are looked at between two looks at the clock.
+/// How many files to scan between two checks of the clock.
 const CLOCK_EVERY: usize = 256;
 
-/// When a look happens.
+/// When a scan happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Before a command; the reference is what was remembered.
+    /// Before a command; the reference is the remembered picture.
     Before,
-    /// After it; the reference is how it was before.
+    /// After it; the reference is the picture from before.
     After,
 }
 
-/// What a look goes by.
+/// The settings of a scan.
 pub(super) struct ScanOptions {
     pub(super) jail: Arc<Jail>,
     pub(super) globs: Globs,
@@ -58,18 +58,18 @@ pub(super) struct IgnoreCache {
     nodes: HashMap<Vec<u8>, Arc<IgnoreNode>>,
 }
 
-/// What a look saw.
+/// The outcome of a scan.
 pub(super) struct ScanResult {
     pub(super) picture: WorkspacePicture,
     pub(super) remembered: IgnoreCache,
     pub(super) looked_at: u64,
-    /// Whether every file was looked at.
+    /// Whether every file was scanned.
     pub(super) is_whole: bool,
     pub(super) missed: CoverageGaps,
 }
 
 impl ScanOptions {
-    /// Looks at everything.
+    /// Scans everything.
     pub(super) fn run(
         &self,
         reference: &WorkspacePicture,
@@ -121,8 +121,8 @@ impl ScanOptions {
         })
     }
 
-    /// Looks one by one at what was there before and was not met: a directory that cannot be read
-    /// any more or a look cut short must not make files look removed.
+    /// Checks one by one what existed before and was not found: a directory that has become
+    /// unreadable, or a scan cut short, must not make files look removed.
     pub(super) fn fill_in(&self, before: &WorkspacePicture, seen: &mut ScanResult) {
         let mut found: Vec<Directory> = Vec::new();
         for directory in before.directories() {
@@ -154,7 +154,7 @@ impl ScanOptions {
                         };
                         again.push(name, identity, content);
                     }
-                    // The directory may be a symlink or a file now: what was in it is gone.
+                    // The directory may now be a symlink or a file: what was in it is gone.
                     Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                     Err(_) => {
                         seen.missed.add(Reason::UnreadableDirectory, &path);
@@ -182,7 +182,7 @@ fn has(directory: &Directory, name: &[u8]) -> bool {
         .is_some_and(|entry| directory.name(entry) == name)
 }
 
-/// What is known of the content of a file whose identity is what it was.
+/// What is known about the content of a file whose identity is unchanged.
 fn carried(content: &Content, phase: Phase) -> Content {
     match content {
         Content::Kept { settled: true, .. } | Content::Link(_) => *content,
@@ -195,7 +195,7 @@ fn carried(content: &Content, phase: Phase) -> Content {
     }
 }
 
-/// Rules are compared by where they are: a look holds those of the look before.
+/// Rules are compared by address: a scan keeps those of the previous scan alive.
 fn address(node: &Arc<IgnoreNode>) -> usize {
     Arc::as_ptr(node).addr()
 }
@@ -220,11 +220,11 @@ impl ScanState<'_> {
     }
 }
 
-/// Looks at files on one thread of a walk.
+/// Scans files on one thread of a walk.
 struct ScanWorker<'a> {
     shared: &'a ScanState<'a>,
     pieces: Vec<Directory>,
-    /// The directory of the last piece in the reference, and how far in it we are.
+    /// The directory of the last piece in the reference, and our position in it.
     known: Option<&'a Directory>,
     cursor: usize,
     seen: usize,
@@ -239,12 +239,12 @@ impl ScanWorker<'_> {
         self.pieces.push(Directory::new(path.to_vec()));
     }
 
-    /// What is known of the content of this file.
+    /// What is known about the content of this file.
     fn known_content(&mut self, name: &[u8], identity: &Identity) -> Content {
         let Some(known) = self.known else {
             return Content::Unread;
         };
-        // Names come in order, so the next one is nearly always the one.
+        // Names arrive in order, so it is nearly always the next one.
         let is_next = |at: usize| {
             let entry = known.entries.get(at);
             entry.filter(|entry| known.name(entry) == name)
@@ -288,7 +288,8 @@ impl Visit for ScanWorker<'_> {
         let name = entry.name.to_bytes();
         let directory = entry.path.len().saturating_sub(name.len() + 1);
         let directory = entry.path.get(..directory).unwrap_or_default();
-        // A part of a large directory goes on with names before the last one of another part.
+        // One part of a large directory may continue with names before the last one of another
+        // part.
         let goes_on = self.pieces.last().is_some_and(|piece| {
             let last = piece.entries.last();
             piece.path == directory && last.is_none_or(|last| piece.name(last) < name)
@@ -296,7 +297,7 @@ impl Visit for ScanWorker<'_> {
         if !goes_on {
             self.start_piece(directory);
         }
-        // One that is gone already was never there for us.
+        // If it is gone already, it counts as never having existed.
         let Ok(stat) = statat(entry.directory, entry.name, AtFlags::SYMLINK_NOFOLLOW) else {
             return;
         };

@@ -1,5 +1,5 @@
-//! Adding to the end of a file, in place. Bytes that were there stay where they are; an append
-//! that fails half way is taken back as far as that is possible.
+//! Appends to a file, in place. Existing bytes stay where they are; an append that fails half way
+//! is undone as far as possible.
 
 use std::os::fd::OwnedFd;
 
@@ -18,7 +18,7 @@ use rustix::{
 
 use super::stat::version;
 
-/// Appends to a regular file, creating it and its directories when absent.
+/// Appends to a regular file, creating it and its directories if absent.
 pub(super) fn append(jail: &Jail, path: &WorkPath, bytes: &[u8]) -> Result<WrittenFile, OpsError> {
     let fail = |errno| errno::on_path(errno, path);
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK | OFlags::NOCTTY;

@@ -1,6 +1,7 @@
-//! Removing and renaming exactly the file that was looked at. Between a look and a removal somebody
-//! else may save another file under the name, so the file is first moved aside to a name nobody can
-//! guess and looked at there, where nobody can replace it: if it is not the one, it goes back.
+//! Removes and renames exactly the file that was checked. Between a check and a removal somebody
+//! else may save another file under the name. So the file is first moved aside to a name nobody can
+//! guess and checked there, where nobody can replace it. If it is not the right one, it is put
+//! back.
 
 use haft_contract::{
     ErrorKind, WorkPath,
@@ -53,7 +54,7 @@ pub(super) fn rename(
     synced.map_err(|errno| errno::on_path(errno, to))
 }
 
-/// A file under a name of ours, in its own directory.
+/// A file under a temporary name, in its own directory.
 struct SetAsideFile<'p> {
     parent: &'p Parent<'p>,
     name: String,
@@ -94,7 +95,7 @@ impl<'p> SetAsideFile<'p> {
         ))
     }
 
-    /// Gives the file its name again. Where somebody has taken that meanwhile, both are kept.
+    /// Gives the file its name back. If somebody has taken that meanwhile, both are kept.
     fn put_back(&self, path: &WorkPath) -> Result<(), OpsError> {
         let directory = &self.parent.directory;
         let (from, to) = (self.name.as_str(), self.parent.name);
@@ -132,7 +133,7 @@ fn look(parent: &Parent<'_>, path: &WorkPath, expected: &FileVersion) -> Result<
     }
 }
 
-/// Whether two looks found the same file with the same content. A rename moves the change time.
+/// Whether two stats show the same file with the same content. A rename updates the change time.
 fn is_same(before: &Stat, after: &Stat) -> bool {
     let content = |stat: &Stat| {
         (

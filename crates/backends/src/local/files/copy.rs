@@ -1,5 +1,5 @@
-//! Copying a file: shared blocks where the file system can, otherwise inside the kernel, otherwise
-//! by reading and writing. The copy is finished under another name before it takes its place, so
+//! Copies a file: by sharing blocks if the file system can, otherwise inside the kernel, otherwise
+//! by reading and writing. The copy is completed under another name before it is put in place, so
 //! the destination is complete or untouched.
 
 use std::{
@@ -30,13 +30,13 @@ use super::{
 };
 use crate::protected;
 
-/// How often a caller hears how far the copy has come.
+/// How often the caller is notified of progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(50);
 
-/// Bytes copied between two looks at the cancel token.
+/// Bytes copied between two checks of the cancel token.
 const STEP: usize = 4 * 1024 * 1024;
 
-/// The buffer of a copy by reading and writing.
+/// The buffer size when copying by reading and writing.
 const BUFFER: usize = 256 * 1024;
 
 /// Copies a regular file.
@@ -46,7 +46,7 @@ pub(super) async fn copy(
     to: &WorkPath,
     copy: CopyFile<'_>,
 ) -> Result<WrittenFile, OpsError> {
-    // Stopped with the caller's token, and also when the caller stops waiting.
+    // Cancelled with the caller's token, and also when the caller stops waiting.
     let stop = copy.cancel.child_token();
     let _stop_when_dropped = stop.clone().drop_guard();
     let copied = Arc::new(AtomicU64::new(0));
@@ -94,7 +94,7 @@ impl Job {
         let (source, source_stat) = open_regular(jail, &self.from)?;
         let turn = protected::take_turn(jail, &self.to)?;
         let parent = jail.parent_or_make(&self.to)?;
-        // A long copy keeps nobody waiting.
+        // A long copy must not block others.
         drop(turn);
         let old = replaceable(jail, &parent, &self.to)?;
         self.check_destination(&source_stat, old.as_ref())?;
@@ -106,8 +106,8 @@ impl Job {
         self.check_stop()?;
         temporary.set_mode(source_stat.st_mode).map_err(fail)?;
         if old.is_some() {
-            // The old content is about to go, so the new has to be safe. A new file loses
-            // nothing: its source is still there.
+            // The old content is about to go, so the new one must be on disk. A new file loses
+            // nothing: its source still exists.
             fsync(temporary.file()).map_err(fail)?;
         }
 
@@ -133,8 +133,8 @@ impl Job {
         })
     }
 
-    /// A file copied onto itself would be a file lost in a naive copy; here it is an error, also
-    /// through a second hard link.
+    /// A naive copy of a file onto itself would lose the file; here it is an error, also through a
+    /// second hard link.
     fn check_destination(&self, source: &Stat, old: Option<&Stat>) -> Result<(), OpsError> {
         let Some(old) = old else { return Ok(()) };
         if (old.st_dev, old.st_ino) == (source.st_dev, source.st_ino) {
@@ -150,7 +150,7 @@ impl Job {
         }
     }
 
-    /// Fills the new file; how many bytes it has then.
+    /// Fills the new file; returns how many bytes it has then.
     fn fill(&self, from: BorrowedFd<'_>, stat: &Stat, to: BorrowedFd<'_>) -> Result<u64, Errno> {
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         if size > 0 && ioctl_ficlone(to, from).is_ok() {
@@ -214,7 +214,7 @@ impl Job {
     }
 }
 
-/// How bytes get across.
+/// How bytes are copied.
 enum CopyMethod {
     Kernel,
     Buffer(Vec<u8>),
@@ -271,12 +271,12 @@ fn write_all_at(to: BorrowedFd<'_>, mut bytes: &[u8], mut at: u64) -> Result<(),
     Ok(())
 }
 
-/// The next stretch of data at or after an offset; `None` when only holes are left.
+/// The next range of data at or after an offset; `None` if only holes are left.
 fn next_data(file: BorrowedFd<'_>, at: u64, size: u64) -> Result<Option<(u64, u64)>, Errno> {
     let start = match seek(file, SeekFrom::Data(at)) {
         Ok(start) => start,
         Err(Errno::NXIO) => return Ok(None),
-        // A file system that knows nothing of holes.
+        // A file system without support for holes.
         Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some((at, size))),
         Err(errno) => return Err(errno),
     };

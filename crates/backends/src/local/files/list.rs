@@ -1,4 +1,4 @@
-//! Listing a directory, to a depth. Memory is bounded by the limit, not by the tree.
+//! Lists a directory, to a depth. Memory is bounded by the limit, not by the tree.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -66,7 +66,7 @@ impl ListJob {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
             let directory = match first.take() {
                 Some(directory) => directory,
-                // One that vanished or became a link since it was met is listed without content.
+                // One that vanished or became a link since it was found is listed without content.
                 None => match jail.open_bytes(&here.path, flags, Lookup::Full) {
                     Ok(directory) => directory,
                     Err(_) => continue,
@@ -120,7 +120,7 @@ impl ListJob {
     }
 }
 
-/// The entry for a path that was found and looked at.
+/// The entry for a path that was found, with its stat.
 pub(crate) fn entry(path: &[u8], stat: &Stat) -> Entry {
     let (path, escaped) = shown(path);
     let file = file_stat(stat);
@@ -139,7 +139,7 @@ struct PendingDirectory {
     ignores: Option<Arc<IgnoreNode>>,
 }
 
-/// The entries that come first, and a count of the rest.
+/// The entries that sort first, and a count of the rest.
 struct FirstEntries {
     entries: BTreeMap<Vec<u8>, Entry>,
     limit: usize,
@@ -155,7 +155,7 @@ impl FirstEntries {
         }
     }
 
-    /// Takes an entry; looks at it only if it is among the first.
+    /// Adds an entry; stats it only if it is among the first.
     fn add(&mut self, path: Vec<u8>, stat: impl FnOnce() -> Option<Stat>) {
         if self.entries.len() >= self.limit {
             let among_the_first = self

@@ -1,5 +1,5 @@
-//! File operations of a local workspace. One file per verb; this one only picks where the work
-//! runs: at once when everything is cached, otherwise on the blocking pool.
+//! File operations of a local workspace. One file per verb; this one only decides where the work
+//! runs: inline if everything is cached, otherwise on the blocking pool.
 
 mod append;
 mod aside;
@@ -223,7 +223,7 @@ mod tests {
     use haft_sandbox::jail::Mounts;
 
     /// SL-05: a hard link to somebody else's file, made before the workspace was opened. Giving a
-    /// file away takes root, so here it is us who are somebody else.
+    /// file away takes root, so here we play somebody else.
     #[tokio::test]
     async fn sl_05_a_hard_link_to_another_users_file_is_refused() {
         let temp = tempfile::tempdir().expect("a directory");

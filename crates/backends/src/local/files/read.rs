@@ -1,7 +1,8 @@
 //! Opening and reading regular files.
 //!
-//! A file whose name and pages are cached is opened and read right on the async thread, without
-//! ever waiting: the kernel says `EAGAIN` where it would have to, and the blocking pool takes over.
+//! A file whose name and pages are cached is opened and read directly on the async thread, without
+//! ever waiting: the kernel returns `EAGAIN` where it would have to, and the blocking pool takes
+//! over.
 #![expect(
     unsafe_code,
     reason = "reading into spare capacity needs libc's preadv2"
@@ -32,10 +33,10 @@ use super::{rights::AccessList, stat::file_stat};
 /// The most bytes copied from the page cache on an async thread before the blocking pool is used.
 const MAX_INLINE: usize = 256 * 1024;
 
-/// How much room is made at a time, so that a huge length costs no more memory than the file has.
+/// How much is allocated at a time, so that a huge length costs no more memory than the file has.
 const STEP: usize = 1024 * 1024;
 
-/// Opens without waiting for a disk; `None` when that might be needed.
+/// Opens without waiting for a disk; `None` if that might be needed.
 pub(super) fn cached(jail: &Jail, path: &WorkPath) -> Option<Result<LocalReader, OpsError>> {
     match open(jail, path, Lookup::Cached) {
         Err(OpenFailure::Errno(Errno::AGAIN)) => None,
@@ -117,7 +118,7 @@ enum Wait {
 }
 
 impl Read {
-    /// Reads on from where the buffer ends until it is full or the file is at its end.
+    /// Continues from where the buffer ends until it is full or the file ends.
     fn run(&mut self, file: BorrowedFd<'_>, wait: Wait) -> Result<(), Errno> {
         while self.buffer.len() < self.len {
             let room = (self.len - self.buffer.len()).min(STEP);
@@ -125,8 +126,8 @@ impl Read {
             let got = read_some(file, &mut self.buffer, room, at, wait)?;
             let end = at.saturating_add(got as u64);
             // A short read at or past the size the file had when it was opened is its end; asking
-            // once more to hear zero would cost a second system call for every small file. Files
-            // of size zero may be ones whose size the kernel does not know.
+            // again just to get zero would cost a second system call for every small file. Files of
+            // size zero may be ones whose size the kernel does not know.
             if got == 0 || (got < room && self.size > 0 && end >= self.size) {
                 break;
             }
@@ -203,8 +204,8 @@ fn open(jail: &Jail, path: &WorkPath, lookup: Lookup) -> Result<LocalReader, Ope
     })
 }
 
-/// Opens with `O_NONBLOCK`, so that a FIFO or a device cannot hold the thread, then refuses what is
-/// not a regular file.
+/// Opens with `O_NONBLOCK`, so that a FIFO or a device cannot block the thread, then refuses what
+/// is not a regular file.
 fn regular(jail: &Jail, path: &WorkPath, lookup: Lookup) -> Result<(OwnedFd, Stat), OpenFailure> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = jail.open_at(path, flags, lookup)?;

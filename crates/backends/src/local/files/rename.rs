@@ -1,4 +1,4 @@
-//! Renaming within the workspace. Both ends are held directories, so neither can be swapped for a
+//! Renames within the workspace. Both ends are held directories, so neither can be swapped for a
 //! link that leads elsewhere. A symlink at either end is refused; one that appears at the last
 //! moment is moved or replaced as such, never followed.
 
@@ -23,7 +23,7 @@ pub(super) fn rename(
     overwrite: Overwrite,
 ) -> Result<(), OpsError> {
     let source = jail.parent(from)?;
-    // Looked at first so that a missing source makes no directories.
+    // Checked first so that a missing source creates no directories.
     if no_link(&source, from)?.is_none() {
         return Err(errno::on_path(Errno::NOENT, from));
     }

@@ -1,8 +1,8 @@
 //! Where a path leads once every symlink is followed.
 //!
 //! The only place that follows symlinks, by hand and one at a time, and it opens nothing for use:
-//! whatever it answers is opened later without following any, so a path that is swapped after it
-//! was resolved fails closed.
+//! the result is opened later without following any, so a path that is swapped after it was
+//! resolved fails closed.
 
 use std::collections::VecDeque;
 
@@ -25,11 +25,11 @@ use crate::protected;
 /// The most symlinks followed for one path, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// The most components looked at for one path, links included.
+/// The most components checked for one path, links included.
 const MAX_COMPONENTS: usize = 4096;
 
-/// The answer for a path that exists, has no symlinks and needs no look at its surroundings, if
-/// that takes no disk; `None` otherwise.
+/// The answer for a path that exists, has no symlinks and needs no check of its surroundings, if
+/// that takes no disk access; `None` otherwise.
 pub(super) fn cached(jail: &Jail, path: &WorkPath) -> Option<Result<ResolvedPath, OpsError>> {
     if protected::needs_a_look(path) {
         return None;
@@ -62,9 +62,9 @@ pub(super) fn full(jail: &Jail, path: &WorkPath) -> Result<ResolvedPath, OpsErro
 }
 
 struct Walk<'a> {
-    /// Components that are no symlinks, in order.
+    /// Components known not to be symlinks, in order.
     resolved: Vec<String>,
-    /// Components still to look at; link targets are put in front.
+    /// Components still to check; link targets are put in front.
     pending: VecDeque<String>,
     links: usize,
     looked: usize,
@@ -72,7 +72,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Follows everything; the state of what is at the end, if anything is.
+    /// Follows everything; returns the state of what is at the end, if anything is.
     fn run(&mut self, jail: &Jail) -> Result<Option<haft_contract::ops::FileStat>, OpsError> {
         let mut last = None;
         while let Some(component) = self.pending.pop_front() {
@@ -81,7 +81,7 @@ impl Walk<'_> {
                 return Err(self.fail(ErrorKind::LimitExceeded, "it has too many components"));
             }
             if component == ".." {
-                // Only a link's target can hold one; it climbs from where the link is.
+                // Only a link's target can contain one; it climbs from where the link is.
                 if self.resolved.pop().is_none() {
                     return Err(self.outside());
                 }
@@ -109,7 +109,7 @@ impl Walk<'_> {
         }
         match last {
             Some(stat) => Ok(Some(stat)),
-            // The path ended on `..` or is the root itself: look once more at where it stands.
+            // The path ended in `..` or is the root itself: check once more where it leads.
             None => match self.look(jail)? {
                 PathStep::Thing(stat) => Ok(Some(stat)),
                 PathStep::Nothing | PathStep::Link(_) => Ok(None),
@@ -156,7 +156,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Nothing is here: what follows is kept as written, unless it climbs from a directory that
+    /// Nothing exists here: the rest is kept as written, unless it climbs from a directory that
     /// does not exist.
     fn keep_the_rest(&mut self) -> Result<(), OpsError> {
         if self.pending.iter().any(|component| component == "..") {

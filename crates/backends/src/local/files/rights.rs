@@ -1,8 +1,8 @@
-//! What a file lets whom do: its permission bits, and the POSIX access control list beside them.
+//! Who may do what with a file: its permission bits, and its POSIX access control list.
 //!
-//! Where there is a list, the bits of the group are no longer those of the group but the most that
-//! the list grants anybody. Taken for a mode they would give the group rights it never had, so
-//! whoever makes a file from them has to ask here.
+//! If there is a list, the group bits are no longer those of the group but the most that the list
+//! grants anybody. Used as a mode they would give the group rights it never had, so code that makes
+//! a file from them must ask here.
 
 use std::os::fd::AsFd;
 
@@ -22,9 +22,9 @@ const MAX_VALUE: usize = 64 * 1024;
 /// The access control list of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AccessList {
-    /// It has none, or its file system knows none.
+    /// It has none, or its file system does not support them.
     Absent,
-    /// As the kernel gives it out.
+    /// In the kernel's format.
     Present(Vec<u8>),
     /// It could not be read.
     Unknown,
@@ -51,8 +51,8 @@ impl AccessList {
         }
     }
 
-    /// Gives a file this list and no other; whether it has it now. A new file may have inherited one
-    /// from its directory, which grants what the file it stands for did not.
+    /// Gives a file this list and no other; returns whether it now has it. A new file may have
+    /// inherited one from its directory, which grants what the file it replaces did not.
     pub(super) fn give_to(&self, file: impl AsFd) -> bool {
         match self {
             Self::Present(value) => fsetxattr(&file, ATTRIBUTE, value, XattrFlags::empty()).is_ok(),
@@ -73,7 +73,7 @@ impl AccessList {
     }
 }
 
-/// These bits with the group reduced to what everybody else may do too.
+/// These bits, with the group reduced to what everybody else may do too.
 pub(crate) fn without_group(mode: u32) -> u32 {
     let others = (mode & 0o007) << 3;
     (mode & !0o070) | (mode & others)

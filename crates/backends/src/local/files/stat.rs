@@ -1,4 +1,4 @@
-//! What is at a path, and the version that tells two states of a file apart.
+//! What is at a path, and the version that distinguishes two states of a file.
 
 use haft_contract::{
     WorkPath,
@@ -15,7 +15,7 @@ use rustix::{
 
 use crate::local::file_kind::kind_of;
 
-/// The state of a path if that takes no disk; `None` when it might.
+/// The state of a path, if that takes no disk access; `None` if it might.
 pub(super) fn cached(jail: &Jail, path: &WorkPath) -> Option<Result<FileStat, OpsError>> {
     match at(jail, path, Lookup::Cached) {
         Err(Errno::AGAIN) => None,
@@ -33,7 +33,7 @@ fn at(jail: &Jail, path: &WorkPath, lookup: Lookup) -> Result<FileStat, Errno> {
     Ok(file_stat(&fstat(&file)?))
 }
 
-/// The contract's view of a stat.
+/// A stat in the types of the contract.
 pub(crate) fn file_stat(stat: &Stat) -> FileStat {
     let kind = kind_of(FileType::from_raw_mode(stat.st_mode));
     FileStat {
@@ -53,7 +53,7 @@ fn size(stat: &Stat, kind: FileKind) -> u64 {
     }
 }
 
-/// The version of what a stat is of.
+/// The version of the file that was statted.
 pub(crate) fn version(stat: &Stat) -> FileVersion {
     version_of(
         stat.st_ino,
@@ -63,8 +63,8 @@ pub(crate) fn version(stat: &Stat) -> FileVersion {
     )
 }
 
-/// Inode, size and both change times. The inode changes with every atomic write; the change time
-/// cannot be set back by whoever changes the content in place.
+/// Inode, size and both change times. The inode changes with every atomic write; a process that
+/// changes the content in place cannot reset the change time.
 pub(crate) fn version_of(
     inode: u64,
     size: i64,

@@ -1,4 +1,4 @@
-//! A new file under a name nobody can guess, that becomes a real one or vanishes.
+//! A new file under a name nobody can guess, which is either put in place or removed.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -13,7 +13,7 @@ use rustix::{
 
 use super::rights::{AccessList, KEPT_MODE, without_group};
 
-/// A file being written beside its destination. Removed on drop unless it was put in place.
+/// A file being written next to its destination. Removed on drop unless it was put in place.
 pub(super) struct Temporary<'p> {
     parent: &'p Parent<'p>,
     name: String,
@@ -21,7 +21,7 @@ pub(super) struct Temporary<'p> {
     placed: bool,
 }
 
-/// Whether something may stand where the file is put.
+/// Whether something may already be where the file is put.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ExistingTarget {
     /// The name must be free at the very moment of the rename.
@@ -68,8 +68,8 @@ impl<'p> Temporary<'p> {
     }
 
     /// Gives the file the owner, the group and the access control list of the one it will replace,
-    /// and these permissions. Where the group or the list cannot be kept, the bits of the group would
-    /// speak of somebody else, and are reduced to what everybody has.
+    /// and these permissions. If the group or the list cannot be kept, the group bits would apply
+    /// to somebody else, and are reduced to what everybody has.
     pub(super) fn look_like(&self, old: &Stat, list: &AccessList, mode: u32) -> Result<(), Errno> {
         let group_is_kept = self.belong_as(old)?;
         if group_is_kept && list.give_to(&self.file) {
@@ -78,8 +78,8 @@ impl<'p> Temporary<'p> {
         self.grant_only(without_group(mode))
     }
 
-    /// Gives the file to whom the old one belongs, as far as that is allowed; whether it is of the
-    /// same group now.
+    /// Gives the file the owner and group of the old one, as far as that is allowed; returns
+    /// whether it has the same group now.
     fn belong_as(&self, old: &Stat) -> Result<bool, Errno> {
         let (user, group) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
         let new = fstat(&self.file)?;
@@ -87,20 +87,20 @@ impl<'p> Temporary<'p> {
             return Ok(true);
         }
         // Only root may give files away; for everybody else the writer owns what it wrote, and can
-        // still give it to a group of their own.
+        // still give it to one of their own groups.
         if fchown(&self.file, Some(user), Some(group)).is_err() {
             let _ = fchown(&self.file, None, Some(group));
         }
         Ok(fstat(&self.file)?.st_gid == old.st_gid)
     }
 
-    /// Sets permission bits that nothing stands beside: a list that the directory handed down would
-    /// grant more than they say.
+    /// Sets permission bits without a list: one inherited from the directory would grant more than
+    /// they say.
     pub(super) fn grant_only(&self, mode: u32) -> Result<(), Errno> {
         if AccessList::Absent.give_to(&self.file) {
             self.set_mode(mode)
         } else {
-            // Without a group there is nobody that a list could let in.
+            // Without group bits, a list cannot let anybody in.
             self.set_mode(mode & !0o070)
         }
     }
@@ -110,7 +110,7 @@ impl<'p> Temporary<'p> {
         fchmod(&self.file, Mode::from_raw_mode(mode & KEPT_MODE))
     }
 
-    /// Gives the file its real name in one step.
+    /// Gives the file its final name in one step.
     pub(super) fn place(mut self, place: ExistingTarget) -> Result<OwnedFd, Errno> {
         let directory = &self.parent.directory;
         let (from, to) = (self.name.as_str(), self.parent.name);
@@ -118,8 +118,8 @@ impl<'p> Temporary<'p> {
             ExistingTarget::Replace => renameat(directory, from, directory, to)?,
             ExistingTarget::Free => {
                 match renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
-                    // A file system without that rename: a hard link fails just as surely when
-                    // the name is taken. The temporary name is removed on drop.
+                    // A file system without that rename: a hard link fails just as reliably if the
+                    // name is taken. The temporary name is removed on drop.
                     Err(Errno::INVAL | Errno::NOSYS) => {
                         linkat(directory, from, directory, to, AtFlags::empty())?;
                         return self.file.try_clone().map_err(|_| Errno::MFILE);

@@ -1,5 +1,6 @@
-//! Atomic writes: a temporary file in the same directory, synced, then renamed over the old one.
-//! A reader sees the old content or the new, never a part, and a power cut keeps one of them.
+//! Atomic writes: a temporary file in the same directory, synced, then renamed over the old one. A
+//! reader sees the old content or the new, never a part, and after a power cut one of them is
+//! there.
 
 use haft_contract::{
     ErrorKind, WorkPath,
@@ -31,14 +32,14 @@ pub(super) fn write(
 ) -> Result<WrittenFile, OpsError> {
     let fail = |errno| errno::on_path(errno, path);
     let parent = match expected {
-        // A file that must exist has its directory already.
+        // A file that must exist already has its directory.
         OwnedExpected::Version(_) => jail.parent(path)?,
         OwnedExpected::Anything | OwnedExpected::Absent => jail.parent_or_make(path)?,
     };
     let old = replaceable(jail, &parent, path)?;
     check_expected(old.as_ref(), expected, path)?;
 
-    // Nobody else may look into it before it has the rights it is to have.
+    // Nobody else may open it before it has its final permissions.
     let private = old.is_some() || mode != WriteMode::AsItIs;
     let temporary =
         Temporary::create(&parent, if private { 0o600 } else { 0o666 }).map_err(fail)?;
@@ -57,7 +58,7 @@ pub(super) fn write(
     }
     fsync(temporary.file()).map_err(fail)?;
 
-    // Looked at again right before the rename; what is left is the width of one system call.
+    // Checked again right before the rename; the remaining window is one system call.
     let now = replaceable(jail, &parent, path)?;
     check_expected(now.as_ref(), expected, path)?;
     let place = match expected {
@@ -77,8 +78,8 @@ pub(super) fn write(
     })
 }
 
-/// The access control list of the file that is about to be replaced. Where it cannot be opened, or
-/// is another one by now, nothing is known of it.
+/// The access control list of the file that is about to be replaced. If it cannot be opened, or has
+/// been replaced meanwhile, nothing is known about it.
 fn list_of(parent: &Parent<'_>, old: &Stat) -> AccessList {
     let flags =
         OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

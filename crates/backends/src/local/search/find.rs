@@ -1,4 +1,4 @@
-//! Finding files by name. Only what will be returned is looked at, unless the order needs more.
+//! Finds files by name. Only what will be returned is statted, unless the order needs more.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -64,7 +64,7 @@ impl FindJob {
     }
 }
 
-/// How many bytes of a path lead to where the search starts.
+/// The length of the part of a path that leads to the start of the search, in bytes.
 pub(super) fn below(start: &WorkPath) -> usize {
     if start.is_root() {
         0
@@ -73,7 +73,7 @@ pub(super) fn below(start: &WorkPath) -> usize {
     }
 }
 
-/// The entry at a path now; `None` if it is gone since it was found.
+/// The entry at a path now; `None` if it has gone since it was found.
 fn look(jail: &Jail, path: &[u8]) -> Option<Entry> {
     let file = jail
         .open_bytes(path, OFlags::PATH | OFlags::NOFOLLOW, Lookup::Full)
@@ -81,16 +81,16 @@ fn look(jail: &Jail, path: &[u8]) -> Option<Entry> {
     Some(entry(path, &fstat(&file).ok()?))
 }
 
-/// What one worker found.
+/// A worker, and what it found.
 struct Finder<'a> {
     job: &'a FindJob,
     below: usize,
-    /// The entries that come first, the last of them on top.
+    /// The entries that sort first, the last of them on top.
     first: BinaryHeap<FindMatch>,
     total: u64,
 }
 
-/// A match, ordered as asked: by key, then by path.
+/// A match, ordered as requested: by key, then by path.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct FindMatch {
     key: Reverse<i64>,

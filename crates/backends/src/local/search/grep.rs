@@ -41,14 +41,14 @@ const MAX_COMPILED_BYTES: usize = 10 * 1024 * 1024;
 /// The deepest nesting of groups in a pattern.
 const MAX_NESTING: u32 = 250;
 
-/// The most memory a searcher takes for one line, or for one file with matches over lines. A file
-/// that needs more is passed over.
+/// The most memory a searcher uses for one line, or for one file with multi-line matches. A file
+/// that needs more is skipped.
 const MAX_HEAP_BYTES: usize = 64 * 1024 * 1024;
 
 /// The most lines of context on each side.
 const MAX_CONTEXT: usize = 1000;
 
-/// Reads of a file between two looks at the cancel token.
+/// Reads of a file between two checks of the cancel token.
 const READS_PER_LOOK: u32 = 16;
 
 /// A grep, owned for the blocking pool.
@@ -102,7 +102,8 @@ impl GrepJob {
         Ok(self.hits.finish(searched))
     }
 
-    /// A file that was named itself; ignore files do not matter then, withholding does.
+    /// Searches a file that was named directly; ignore files do not matter then, but withholding
+    /// does.
     fn one_file(&self, jail: &Jail) -> Result<u64, OpsError> {
         let path = self.path.as_str().as_bytes();
         let name = self.path.file_name().unwrap_or_default().as_bytes();
@@ -123,7 +124,7 @@ impl GrepJob {
         Ok(grepper.searched)
     }
 
-    /// Whether a path below the start fits the glob and the type.
+    /// Whether a path below the start matches the glob and the type.
     fn wants(&self, below: &[u8]) -> bool {
         self.glob.as_ref().is_none_or(|glob| glob.matches(below))
             && self.types.as_ref().is_none_or(|types| {
@@ -172,7 +173,7 @@ impl<'a> Grepper<'a> {
         }
     }
 
-    /// Searches one open file. One that cannot be read, or is not what it seemed, is passed over.
+    /// Searches one open file. One that cannot be read, or is not what it seemed, is skipped.
     fn search(&mut self, file: OwnedFd, path: &[u8]) {
         let Ok(stat) = fstat(&file) else { return };
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
@@ -224,7 +225,7 @@ impl Visit for Grepper<'_> {
     }
 }
 
-/// A file whose reading ends when the search is stopped.
+/// A file whose reads end when the search is stopped.
 struct StoppableRead<'a> {
     file: File,
     stop: &'a CancellationToken,
@@ -241,7 +242,7 @@ impl Read for StoppableRead<'_> {
     }
 }
 
-/// `O_NONBLOCK`, so that a file that became a FIFO cannot hold the thread.
+/// `O_NONBLOCK`, so that a file that became a FIFO cannot block the thread.
 fn open_flags() -> OFlags {
     OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW
 }
@@ -263,8 +264,8 @@ fn matcher(query: &GrepQuery<'_>) -> Result<RegexMatcher, OpsError> {
         .nest_limit(MAX_NESTING);
     if !query.multiline {
         builder.line_terminator(Some(b'\n'));
-        // Files with NUL bytes are passed over, so a match cannot need one; knowing that lets the
-        // searcher skip faster.
+        // Files with NUL bytes are skipped, so a match cannot need one; knowing that makes the
+        // searcher faster.
         builder.ban_byte(Some(0));
     }
     builder.build(query.pattern).map_err(|error| {
@@ -296,7 +297,7 @@ fn file_type(name: &str) -> Result<Types, OpsError> {
             format!("there is no file type `{name}`; use a name such as `rust`, `py` or `js`"),
         )
     };
-    // A pattern of names is not a type, and the builder takes `all` for every type there is.
+    // A name pattern is not a type, and the builder treats `all` as every type there is.
     let is_name = name
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');

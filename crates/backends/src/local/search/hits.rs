@@ -1,7 +1,7 @@
 //! The hits of a search: those that come first in path order, whichever thread finds them when.
 //!
-//! Once as many are held as the page needs, everything that comes later in path order is passed
-//! over, and a search that has its page ends early.
+//! Once it holds as many as the page needs, everything that comes later in path order is skipped,
+//! and a search with a full page ends early.
 
 use std::{
     collections::BTreeMap,
@@ -15,13 +15,13 @@ use haft_contract::ops::{GrepFile, GrepLine, GrepMode, GrepResults};
 
 use crate::local::walk::shown;
 
-/// What was asked for.
+/// The parameters of a search that decide what is kept.
 pub(super) struct HitQuery {
     /// What counts as a result.
     pub(super) mode: GrepMode,
     /// The most results to return.
     pub(super) limit: usize,
-    /// How many to pass over first.
+    /// How many to skip first.
     pub(super) offset: usize,
     /// Lines of context before a match.
     pub(super) before: usize,
@@ -31,11 +31,11 @@ pub(super) struct HitQuery {
     pub(super) max_line_bytes: usize,
 }
 
-/// What was asked for, and what has been found.
+/// The hits found so far, shared by all workers.
 pub(super) struct Hits {
-    /// What was asked for.
+    /// The parameters of the search.
     pub(super) asked: HitQuery,
-    /// Whether enough is held that paths after the last one no longer matter.
+    /// Whether enough are held that paths after the last one no longer matter.
     full: AtomicBool,
     found: Mutex<CollectedHits>,
 }
@@ -73,14 +73,14 @@ impl Hits {
         }
     }
 
-    /// How many results the page needs: those before it, its own, and one more to know that there
-    /// is more.
+    /// How many results the page needs: those before it, its own, and one more to see whether there
+    /// are more.
     pub(super) fn wanted(&self) -> u64 {
         let HitQuery { offset, limit, .. } = self.asked;
         offset.saturating_add(limit).saturating_add(1) as u64
     }
 
-    /// Takes the hits of a file.
+    /// Adds the hits of a file.
     pub(super) fn add(&self, path: &[u8], hits: FileHits) {
         let mut found = self.lock();
         found.held += self.weight(&hits);
@@ -118,7 +118,7 @@ impl Hits {
         self.wants_file(&prefix)
     }
 
-    /// The page.
+    /// The requested page.
     pub(super) fn finish(self, searched: u64) -> GrepResults {
         let CollectedHits { files, held } = self
             .found
@@ -159,7 +159,7 @@ impl Hits {
     }
 }
 
-/// Which results are returned.
+/// Which range of the results is returned.
 struct HitPage {
     mode: GrepMode,
     first: u64,
@@ -169,7 +169,7 @@ struct HitPage {
 }
 
 impl HitPage {
-    /// Adds what the page has of a file; how many results have been passed then.
+    /// Adds the page's part of a file; returns how many results have been passed so far.
     fn add(&self, results: &mut GrepResults, passed: u64, path: &str, hits: FileHits) -> u64 {
         match self.mode {
             GrepMode::Files | GrepMode::Count => {
@@ -206,7 +206,8 @@ impl HitPage {
         }
     }
 
-    /// A match on the page, or context of one. `kept` are the numbers of those matches, in order.
+    /// Whether a line is a match on the page, or context of one. `kept` are the numbers of those
+    /// matches, in order.
     fn shows(&self, line: &HitLine, kept: &[u64]) -> bool {
         if line.matched {
             return kept.binary_search(&line.number).is_ok();

@@ -1,4 +1,4 @@
-//! Takes the lines of one file as the searcher finds them.
+//! Receives the lines of one file from the searcher.
 
 use std::io;
 
@@ -21,7 +21,7 @@ impl<'a> LineSink<'a> {
         }
     }
 
-    /// Forgets the file before.
+    /// Clears what was collected from the previous file.
     pub(super) fn clear(&mut self) {
         self.found.count = 0;
         self.found.lines.clear();
@@ -59,13 +59,13 @@ impl Sink for LineSink<'_> {
                 Ok(true)
             }
             GrepMode::Content => {
-                // A match over several lines is one piece here.
+                // A multi-line match arrives as one piece.
                 let first = found.line_number().unwrap_or(1);
                 for (number, line) in (first..).zip(found.lines()) {
                     self.push(line, number, true);
                     self.found.count += 1;
                 }
-                // One more than the page holds tells that there is more.
+                // One more than the page holds shows that there are more.
                 Ok(self.found.count < self.hits.wanted())
             }
         }
@@ -79,14 +79,14 @@ impl Sink for LineSink<'_> {
     }
 }
 
-/// A line cut to a length, not in the middle of a character.
+/// A line cut to a length, but not inside a character.
 fn cut(line: &[u8], limit: usize) -> &[u8] {
     if line.len() <= limit {
         return line;
     }
     let is_inside = |at: usize| line.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
     let mut end = limit;
-    // A character has at most four bytes; what has more of these is no text anyway.
+    // A character has at most four bytes; a longer run of these is no text anyway.
     while end > 0 && limit - end < 4 && is_inside(end) {
         end -= 1;
     }

@@ -1,9 +1,9 @@
-//! Search over a local workspace, with ripgrep's own libraries in this process.
+//! Search over a local workspace, with ripgrep's libraries in this process.
 //!
-//! Files are opened through the jail and nothing a model writes is ever a flag of another program.
+//! Files are opened through the jail, and nothing a model writes is ever a flag of another program.
 //! Hidden files are searched like others; `.git` and what ignore files leave out are not. Results
-//! are bounded while they are found, so a pattern that matches everything costs no more memory than
-//! the page that was asked for.
+//! are bounded while they are collected, so a pattern that matches everything costs no more memory
+//! than the requested page.
 
 mod find;
 mod grep;
@@ -37,7 +37,7 @@ impl LocalSearch {
 impl SearchOps for LocalSearch {
     fn grep<'a>(&'a self, query: GrepQuery<'a>) -> BoxFuture<'a, Result<GrepResults, OpsError>> {
         Box::pin(async move {
-            // Stopped with the caller's token, and also when the caller stops waiting.
+            // Cancelled with the caller's token, and also when the caller stops waiting.
             let stop = query.cancel.child_token();
             let _stop_when_dropped = stop.clone().drop_guard();
             let job = GrepJob::new(&query, stop)?;
@@ -61,8 +61,8 @@ impl SearchOps for LocalSearch {
     }
 }
 
-/// Whether a path, or a directory above it, is one that these patterns withhold. Looks at names
-/// alone, so it holds for a workspace anywhere.
+/// Whether these patterns withhold a path, or a directory above it. Looks only at names, so it
+/// works for a workspace anywhere.
 pub(crate) fn withholds(withheld: &[String], path: &WorkPath) -> Result<bool, OpsError> {
     let globs = Globs::new(withheld, Ignores::Respect)?;
     Ok(path

@@ -14,11 +14,11 @@ use rustix::{
 
 use crate::local::file_kind::kind_of;
 
-/// Room for directory entries per system call.
+/// Buffer size for directory entries per system call.
 const BUFFER: usize = 32 * 1024;
 
-/// The names of one directory, sorted. Reused from directory to directory, so that a walk makes no
-/// allocation per entry.
+/// The names of one directory, sorted. Reused from directory to directory, so that a walk does not
+/// allocate per entry.
 pub(crate) struct DirectoryNames {
     /// The names, each with its final NUL.
     bytes: Vec<u8>,
@@ -55,7 +55,7 @@ impl DirectoryNames {
                 continue;
             }
             let kind = match entry.file_type() {
-                // A file system that does not say in the listing.
+                // A file system whose listings have no types.
                 FileType::Unknown => {
                     match statat(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
                         Ok(stat) => kind_of(FileType::from_raw_mode(stat.st_mode)),
@@ -83,12 +83,12 @@ impl DirectoryNames {
         self.entries.len()
     }
 
-    /// The names and what sort of thing each is, sorted.
+    /// The names and the kind of each, sorted.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&CStr, FileKind)> {
         self.part(0, usize::MAX)
     }
 
-    /// The same from one position to before another.
+    /// Like `iter`, for a range of positions.
     pub(crate) fn part(
         &self,
         from: usize,

@@ -12,7 +12,7 @@ const MAX_GLOB_BYTES: usize = 4096;
 /// The most withheld globs accepted.
 const MAX_WITHHELD: usize = 4096;
 
-/// One pattern a caller asks for.
+/// One pattern from a caller.
 #[derive(Debug, Clone)]
 pub(crate) struct PathGlob(GlobSet);
 
@@ -23,7 +23,7 @@ impl PathGlob {
         build(&set, pattern).map(Self)
     }
 
-    /// Whether a path relative to where the search starts matches.
+    /// Whether a path relative to the start of the search matches.
     pub(crate) fn matches(&self, path: &[u8]) -> bool {
         self.0.is_match_candidate(&Candidate::from_bytes(path))
     }
@@ -71,7 +71,7 @@ fn add(set: &mut GlobSetBuilder, pattern: &str) -> Result<(), OpsError> {
             format!("the glob is longer than {MAX_GLOB_BYTES} bytes"),
         ));
     }
-    // Patterns are anchored where the search starts; a leading slash or `./` says only that.
+    // Patterns are anchored at the start of the search; a leading slash or `./` says only that.
     let anchored = pattern
         .strip_prefix("./")
         .or_else(|| pattern.strip_prefix('/'))

@@ -1,6 +1,6 @@
-//! Ignore files, read through the jail. `.ignore` and `.rgignore` win over `.gitignore`, which
-//! wins over `.git/info/exclude`; deeper ones win over those above. The user's own global git
-//! configuration is not read: it lies outside the workspace.
+//! Ignore files, read through the jail. `.ignore` and `.rgignore` win over `.gitignore`, which wins
+//! over `.git/info/exclude`; deeper ones win over those above. The user's global git configuration
+//! is not read: it lies outside the workspace.
 
 use std::{
     ffi::OsStr,
@@ -26,17 +26,17 @@ use rustix::{
 
 use super::DirectoryNames;
 
-/// The most bytes read of an ignore file; the rest is as if it were not there.
+/// The most bytes read of an ignore file; the rest is ignored.
 const MAX_IGNORE_BYTES: usize = 256 * 1024;
 
-/// The most patterns of the ignore files of one directory; the rest is as if it were not there.
-/// Patterns are compiled into one machine, which takes time and memory and cannot be stopped.
+/// The most patterns from the ignore files of one directory; the rest is ignored. Patterns are
+/// compiled into one automaton, which takes time and memory and cannot be interrupted.
 const MAX_PATTERNS: usize = 2_000;
 
-/// The most patterns in force at one place, those of the directories above included.
+/// The most patterns in force at one place, including those of the directories above.
 const MAX_PATTERNS_IN_FORCE: usize = 6_000;
 
-/// Whether a walk leaves out what ignore files leave out.
+/// Whether a walk leaves out what ignore files list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ignores {
     Respect,
@@ -67,8 +67,8 @@ pub(crate) struct IgnoreNode {
 }
 
 impl IgnoreNode {
-    /// The rules that hold in a directory: those above, and its own if it has any. `names` are
-    /// the directory's names.
+    /// The rules for a directory: those above, and its own if it has any. `names` are the
+    /// directory's names.
     pub(crate) fn enter(
         jail: &Jail,
         directory: BorrowedFd<'_>,
@@ -79,7 +79,7 @@ impl IgnoreNode {
         Self::load(jail, directory, path, |name| names.has(name), above)
     }
 
-    /// The rules that hold above a directory, from the root down.
+    /// The rules that apply above a directory, from the root down.
     pub(crate) fn above(jail: &Jail, path: &WorkPath) -> Option<Arc<Self>> {
         let mut node = None;
         let mut ancestors: Vec<WorkPath> = Vec::new();
@@ -180,8 +180,8 @@ impl IgnoreNode {
     }
 }
 
-/// Adds the lines of an ignore file, if it is there and a regular file, and says how many; at most
-/// `most`. A line that is not a valid pattern is skipped, as git does.
+/// Adds the lines of an ignore file, if it exists and is a regular file, and returns how many; at
+/// most `most`. A line that is not a valid pattern is skipped, as in git.
 fn add_lines(
     jail: &Jail,
     directory: BorrowedFd<'_>,

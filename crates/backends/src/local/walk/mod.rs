@@ -1,9 +1,9 @@
-//! Walking the tree beneath the root, for listings and searches.
+//! Walks the tree beneath the root, for listings and searches.
 //!
 //! Every directory and file is opened through the jail, so a walk sees nothing outside the
 //! workspace even while directories are swapped for symlinks. Symlinks are reported, never
-//! followed. Hidden entries are walked like others; `.git` is left out together with what
-//! `.gitignore` leaves out. Ignore files count whether or not the tree is a git repository.
+//! followed. Hidden entries are walked like others; `.git` is left out along with what `.gitignore`
+//! leaves out. Ignore files count whether or not the tree is a git repository.
 
 mod directory;
 mod globs;
@@ -18,7 +18,7 @@ pub(crate) use self::{
 };
 use std::fmt::Write as _;
 
-/// A path as text; a name that is not UTF-8 is escaped byte by byte, and the flag says so.
+/// A path as text; a name that is not UTF-8 is escaped byte by byte, and the flag is set.
 pub(crate) fn shown(path: &[u8]) -> (String, bool) {
     if let Ok(text) = std::str::from_utf8(path) {
         return (text.to_owned(), false);

@@ -24,18 +24,18 @@ use super::{DirectoryNames, Globs, IgnoreNode, Ignores};
 /// The most threads one walk uses.
 const MAX_THREADS: usize = 8;
 
-/// Directories walked by the caller's own thread before others are started: small trees are done
-/// sooner than a thread is.
+/// Directories walked on the caller's own thread before others are started: small trees are done
+/// before a thread would be running.
 const ALONE: usize = 24;
 
-/// Entries of one directory handled as one piece of work; more are split so that threads share a
-/// very large directory.
+/// Entries of one directory handled as one piece of work; larger ones are split so that threads
+/// share a very large directory.
 const CHUNK: usize = 1024;
 
 /// The deepest directory walked.
 const MAX_DEPTH: usize = 1024;
 
-/// One entry met on a walk.
+/// One entry found on a walk.
 pub(crate) struct VisitedEntry<'a> {
     /// The directory it is in, open.
     pub(crate) directory: BorrowedFd<'a>,
@@ -43,19 +43,19 @@ pub(crate) struct VisitedEntry<'a> {
     pub(crate) name: &'a CStr,
     /// Its path relative to the workspace.
     pub(crate) path: &'a [u8],
-    /// What sort of thing it is.
+    /// What kind of thing it is.
     pub(crate) kind: FileKind,
 }
 
-/// What a walk does with what it meets. Every worker has its own.
+/// What a walk does with what it finds. Every worker has its own.
 pub(crate) trait Visit: Send {
     /// Whether anything beneath this directory can matter; `path` is relative to the workspace.
     fn wants_directory(&mut self, path: &[u8]) -> bool;
 
-    /// Takes one entry, directories included.
+    /// Handles one entry, directories included.
     fn entry(&mut self, entry: &VisitedEntry<'_>);
 
-    /// The ignore rules that hold in a directory that is entered, where they are respected.
+    /// The ignore rules of a directory that is entered, if they are respected.
     fn rules(
         &mut self,
         jail: &Jail,
@@ -65,10 +65,10 @@ pub(crate) trait Visit: Send {
         IgnoreNode::enter(jail, entered.directory, entered.path, entered.names, above)
     }
 
-    /// Told of an entry that is withheld, or that these rules leave out.
+    /// Called for an entry that is withheld, or that these rules leave out.
     fn left_out(&mut self, _path: &[u8], _rules: Option<&IgnoreNode>) {}
 
-    /// Told of a directory that cannot be read, or lies too deep.
+    /// Called for a directory that cannot be read, or lies too deep.
     fn passed_over(&mut self, _path: &[u8], _why: Errno) {}
 }
 
@@ -82,8 +82,8 @@ pub(crate) struct EnteredDirectory<'a> {
     pub(crate) names: &'a DirectoryNames,
 }
 
-/// Walks everything beneath a directory. Each worker gets a visitor from `visitor`; all of them
-/// come back when the walk is done.
+/// Walks everything beneath a directory. Each worker gets a visitor from `visitor`; all of them are
+/// returned when the walk is done.
 pub(crate) fn walk<V: Visit>(
     jail: &Jail,
     start: &WorkPath,
@@ -142,7 +142,7 @@ struct Queue {
     busy: usize,
 }
 
-/// A directory to walk.
+/// A directory to walk, or part of one.
 struct Task {
     path: Vec<u8>,
     depth: usize,
@@ -150,15 +150,15 @@ struct Task {
     part: DirectoryPart,
 }
 
-/// What of a directory a task covers.
+/// Which part of a directory a task covers.
 enum DirectoryPart {
     /// All of it; a very large one is split.
     Whole,
-    /// What are not directories among at most [`CHUNK`] entries from this position on.
+    /// The entries that are not directories, among at most [`CHUNK`] from this position on.
     Files(usize, Arc<Listing>),
 }
 
-/// A very large directory, read once for all who share it.
+/// A very large directory, read once for all workers that share it.
 struct Listing {
     directory: OwnedFd,
     names: DirectoryNames,
@@ -236,7 +236,8 @@ impl WalkState<'_> {
     }
 }
 
-/// A task being worked on; also ends when its worker panics, so that the others do not wait for it.
+/// A task being worked on. Also ends it if its worker panics, so that the others do not wait
+/// forever.
 struct BusyTask<'a>(&'a Mutex<Queue>, &'a Condvar);
 
 impl Drop for BusyTask<'_> {
@@ -282,7 +283,7 @@ impl<'a, V: Visit> Worker<'a, V> {
         match &task.part {
             DirectoryPart::Whole => self.whole(&task),
             DirectoryPart::Files(from, listing) => {
-                // The task carries the rules of its own directory already.
+                // The task already has the rules of its own directory.
                 let entries = listing.names.part(*from, from + CHUNK);
                 let files = entries.filter(|(_, kind)| *kind != FileKind::Directory);
                 self.entries(
@@ -296,7 +297,7 @@ impl<'a, V: Visit> Worker<'a, V> {
         self.shared.add(&mut self.found);
     }
 
-    /// One that vanished or became a link since it was met is passed over.
+    /// Walks a directory. One that vanished or became a link since it was found is skipped.
     fn whole(&mut self, task: &Task) {
         let jail = self.shared.jail;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;

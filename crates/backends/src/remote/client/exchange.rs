@@ -1,6 +1,6 @@
-//! One request that is under way: its body on the way out, what comes back, and letting go.
+//! One request in progress: sending its body, receiving what comes back, and giving up.
 //!
-//! Dropping it tells the other side that nobody waits any more.
+//! Dropping it notifies the other side that nobody waits any more.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -25,22 +25,22 @@ use crate::remote::{
 /// How much later than the other side this one gives up.
 const ANSWER_GRACE: Duration = Duration::from_secs(5);
 
-/// How long the other side may take to say that it stopped.
+/// How long the other side may take to confirm that it stopped.
 const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 
-/// What is consumed before credit is given back, in one frame instead of many.
+/// How much is consumed before credit is returned, in one frame instead of many.
 const CREDIT_STEP: u32 = 128 * 1024;
 const _: () = assert!(CREDIT_STEP as usize <= REPLY_WINDOW / 4);
 
-/// Something that came back.
+/// Something the other side sent.
 pub(super) enum Event {
     /// A piece of the result.
     Data(Vec<u8>),
     /// A piece of a child's output.
     Output(OutputChunk),
-    /// Something to know before the end.
+    /// A message before the end.
     Note(WireNote),
-    /// The end.
+    /// The reply, which ends the exchange.
     Reply(Reply),
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Exchange {
     link: Arc<Link>,
     events: mpsc::Receiver<Event>,
     window: Arc<Window>,
-    /// Consumed and not yet given back.
+    /// Bytes consumed whose credit is not yet returned.
     consumed: u32,
     phase: Phase,
     _slot: OwnedSemaphorePermit,
@@ -82,7 +82,7 @@ impl Exchange {
         }
     }
 
-    /// The number by which the other side knows it.
+    /// The number that identifies it to the other side.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
@@ -92,7 +92,8 @@ impl Exchange {
         &self.link
     }
 
-    /// Sends the body, as the other side takes it. One that ends early has replied.
+    /// Sends the body, as fast as the other side takes it. Stops early if the other side has
+    /// replied.
     pub(super) async fn send_body(&self, bytes: &[u8]) -> Result<(), OpsError> {
         let outbox = &self.link.shared().outbox;
         for piece in bytes.chunks(CHUNK_BYTES) {
@@ -110,7 +111,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// What comes next. Dropping the future loses nothing.
+    /// The next event. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Result<Event, OpsError> {
         let Some(event) = self.events.recv().await else {
             self.phase = Phase::Over;
@@ -122,18 +123,18 @@ impl Exchange {
         Ok(event)
     }
 
-    /// Says that so many bytes were dealt with and more may come.
+    /// Records that this many bytes were handled, so that more may come.
     pub(super) fn consumed(&mut self, bytes: usize) {
         self.consumed = self.consumed.saturating_add(cost(bytes));
         if self.consumed >= CREDIT_STEP {
             let credit = Frame::credit(self.number, self.consumed);
-            // A lost connection is noticed by whoever waits.
+            // Whoever waits notices a lost connection.
             let _ = self.link.shared().outbox.push(credit);
             self.consumed = 0;
         }
     }
 
-    /// Collects data until the reply, which is handed back.
+    /// Collects data until the reply, and returns the reply.
     async fn finish(
         &mut self,
         data: &mut Vec<u8>,
@@ -157,7 +158,7 @@ impl Exchange {
         }
     }
 
-    /// Tells the other side to stop, and goes on listening.
+    /// Tells the other side to stop, and keeps listening.
     fn cancel(&self) {
         let _ = self
             .link
@@ -176,17 +177,17 @@ impl Drop for Exchange {
     }
 }
 
-/// One request from its beginning to its end.
+/// One request from beginning to end.
 pub(super) struct RoundTrip<'a> {
     pub(super) request: Request,
     pub(super) body: &'a [u8],
     pub(super) limit: Duration,
-    /// The largest result.
+    /// The largest result accepted.
     pub(super) most: usize,
 }
 
 impl<'a> RoundTrip<'a> {
-    /// A request whose reply says everything.
+    /// A request that is answered by its reply alone.
     pub(super) fn new(request: Request, limit: Duration) -> Self {
         Self {
             request,
@@ -208,13 +209,13 @@ impl<'a> RoundTrip<'a> {
         self
     }
 
-    /// Asks over whatever connection there is.
+    /// Sends it over the current connection or a new one.
     pub(super) async fn of(self, peer: &Peer) -> Result<Reply, OpsError> {
         let link = peer.link().await?;
         self.over(&link, &mut Vec::new()).await
     }
 
-    /// Asks over this connection; the result is appended to `data`.
+    /// Sends it over this connection; the result is appended to `data`.
     pub(super) async fn over(
         self,
         link: &Arc<Link>,
@@ -224,7 +225,7 @@ impl<'a> RoundTrip<'a> {
         Ok(reply)
     }
 
-    /// Asks over this connection, for what is then known by the number of its exchange.
+    /// Sends it over this connection, for something that its exchange number then identifies.
     pub(super) async fn numbered(
         self,
         link: &Arc<Link>,
@@ -240,8 +241,8 @@ impl<'a> RoundTrip<'a> {
         .await
     }
 
-    /// Asks over whatever connection there is; stops when the caller wants to, and then waits
-    /// until the other side has stopped.
+    /// Sends it over the current connection or a new one. Stops when the caller wants to, and then
+    /// waits until the other side has stopped.
     pub(super) async fn unless(
         self,
         cancel: &CancellationToken,
@@ -269,7 +270,7 @@ impl<'a> RoundTrip<'a> {
     }
 }
 
-/// A deadline a little after the one the other side has.
+/// Applies a deadline slightly later than the other side's.
 async fn within<T>(
     limit: Duration,
     work: impl Future<Output = Result<T, OpsError>>,

@@ -1,7 +1,7 @@
 //! Files of a remote workspace.
 //!
-//! Paths go over as they are and are resolved there. An open file belongs to the connection it was
-//! opened over; when that is lost, so is the file.
+//! Paths are sent unchanged and resolved on the other side. An open file belongs to the connection
+//! it was opened over, and is lost with it.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::remote::{
     wire::{self, Reply, Request, WireNote},
 };
 
-/// The most bytes asked for at once; the other side hands over no more.
+/// The most bytes requested at once; the other side sends no more.
 const READ_PIECE: usize = 1024 * 1024;
 
 /// The largest listing.
@@ -281,7 +281,7 @@ impl FileReader for RemoteFile {
 impl Drop for RemoteFile {
     fn drop(&mut self) {
         let close = Frame::bare(Kind::Cancel, self.number);
-        // A lost connection has closed it already.
+        // A lost connection has already closed it.
         let _ = self.link.shared().outbox.push(close);
     }
 }

@@ -1,7 +1,7 @@
 //! One connection: frames in, frames out, and who waits for what.
 //!
-//! It is lost once, for one reason, and everybody who waits is told that reason. Somebody always
-//! speaks: a connection over which nothing is heard for a while counts as lost.
+//! It is lost once, for one reason, and everybody who waits gets that reason. Both sides send
+//! regularly: a connection that is silent for a while counts as lost.
 
 use std::{
     collections::HashMap,
@@ -33,19 +33,19 @@ use crate::remote::{
 /// How long the other side may take to greet and to open the workspace.
 const GREETING_LIMIT: Duration = Duration::from_secs(30);
 
-/// Between two signs of life.
+/// How often a ping is sent.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// How long nothing may be heard.
+/// How long the other side may be silent.
 const SILENCE_LIMIT: Duration = Duration::from_secs(20);
 
-/// The most requests under way at once; further ones wait. Fewer than the other side takes.
+/// The most requests in progress at once; further ones wait. Fewer than the other side accepts.
 const MAX_EXCHANGES: usize = 512;
 
-/// How long the carrier may take to say why a stream ended.
+/// How long the carrier may take to report why a stream ended.
 const LAST_WORDS_LIMIT: Duration = Duration::from_secs(2);
 
-/// The most bytes of a request's JSON, with room for the frame around it.
+/// The most bytes of a request's JSON, leaving room for the frame around it.
 const MAX_REQUEST_BYTES: usize = MAX_FRAME_BYTES - 1024;
 
 /// A connection.
@@ -63,11 +63,11 @@ pub(super) struct LinkState {
     slots: Arc<Semaphore>,
     lost: CancellationToken,
     why: OnceLock<ConnectError>,
-    /// Whether anything was heard since the last look.
+    /// Whether anything was received since the last check.
     heard: AtomicBool,
 }
 
-/// Where an exchange's frames go.
+/// Where the frames of an exchange are delivered.
 struct Port {
     events: mpsc::Sender<Event>,
     window: Arc<Window>,
@@ -99,7 +99,7 @@ impl Link {
         let opened = match timeout(GREETING_LIMIT, greeting).await {
             Ok(Ok(opened)) => opened,
             Ok(Err(LinkOpenError::Refused(error))) => return Err(error),
-            // The carrier knows better why nothing came.
+            // The carrier knows better why nothing arrived.
             Ok(Err(LinkOpenError::Broken(error))) => {
                 let broken = || ConnectError::new(error.to_string());
                 return Err(last_words(&*carrier).await.unwrap_or_else(broken));
@@ -126,7 +126,7 @@ impl Link {
         Ok((Arc::new(link), opened))
     }
 
-    /// Whether this connection is of no use any more.
+    /// Whether this connection is lost.
     pub(super) fn is_lost(&self) -> bool {
         self.shared.lost.is_cancelled()
     }
@@ -169,12 +169,12 @@ impl Link {
                 window: Arc::clone(&window),
             },
         );
-        // From here on dropping it takes it off the table and tells the other side.
+        // From here on, dropping it removes it from the table and notifies the other side.
         let exchange = Exchange::new(number, Arc::clone(self), received, window, slot);
         let frame = Frame::new(Kind::Request, number, body);
         let sent = shared.outbox.send(frame).await;
         sent.map_err(|_| shared.loss())?;
-        // Lost in between: the table was cleared before this exchange was on it.
+        // Lost in between: the table was cleared before this exchange was added.
         if self.is_lost() {
             return Err(shared.loss());
         }
@@ -188,7 +188,7 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // The tasks go with it, the streams with the tasks, and the carrier too.
+        // Its tasks end with it, the streams with the tasks, and the carrier too.
         self.shared.lose(ConnectError::new("it was closed"));
     }
 }
@@ -207,7 +207,7 @@ impl LinkState {
         }
     }
 
-    /// Why a call over this connection fails.
+    /// The error for a call over this lost connection.
     pub(super) fn loss(&self) -> OpsError {
         let why = self
             .why
@@ -223,14 +223,14 @@ impl LinkState {
         )
     }
 
-    /// Takes an exchange off the table.
+    /// Removes an exchange from the table.
     pub(super) fn forget(&self, number: u64) {
         self.live().remove(&number);
     }
 
-    /// Tells everybody, once.
+    /// Notifies everybody, once.
     fn lose(&self, why: ConnectError) {
-        // The first reason is the one that counts.
+        // Only the first reason counts.
         let _ = self.why.set(why);
         self.lost.cancel();
         self.outbox.close();
@@ -240,7 +240,7 @@ impl LinkState {
         }
     }
 
-    /// Hands out frames until the stream ends.
+    /// Delivers frames until the stream ends.
     async fn read<R: AsyncRead + Unpin>(
         &self,
         mut reader: FrameReader<R>,
@@ -269,7 +269,7 @@ impl LinkState {
         self.lose(why);
     }
 
-    /// Says that somebody is here, and notices when nobody is there.
+    /// Sends pings, and notices when the other side is silent.
     async fn beat(&self) {
         let mut ticks = interval(HEARTBEAT);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -301,7 +301,7 @@ impl LinkState {
             Kind::Reply => {
                 let reply: Reply =
                     serde_json::from_slice(&frame.body).map_err(|_| MalformedMessage("reply"))?;
-                // Nothing comes after it. Whoever still sends a body need not.
+                // Nothing comes after it, so a body that is still being sent can stop.
                 if let Some(port) = self.live().remove(&number) {
                     port.window.close();
                     // The exchange may have been dropped.
@@ -338,11 +338,11 @@ impl LinkState {
     }
 }
 
-/// Why there is no workspace to work in.
+/// Why the workspace could not be opened.
 enum LinkOpenError {
-    /// The other side said why, or said something that is no greeting of this version.
+    /// The other side gave a reason, or sent something that is no greeting of this version.
     Refused(ConnectError),
-    /// The stream ended, or what came over it is not ours.
+    /// The stream ended, or carried something that is not our protocol.
     Broken(FrameError),
 }
 
@@ -352,7 +352,7 @@ impl From<FrameError> for LinkOpenError {
     }
 }
 
-/// The greeting: they say who they are, we say what to open, they say what they found.
+/// The greeting: they identify themselves, we say what to open, they say what they found.
 async fn greet<R: AsyncRead + Unpin>(
     reader: &mut FrameReader<R>,
     outbox: &Outbox,

@@ -1,6 +1,6 @@
-//! The calling side: the three operations, by asking for them over a connection.
+//! The calling side: implements the three operations by requests over a connection.
 //!
-//! `link.rs` is one connection, `peer.rs` the place it leads to and how a lost one is replaced,
+//! `link.rs` is one connection, `peer.rs` the machine it leads to and how a lost one is replaced,
 //! `exchange.rs` one request. Nothing here repeats a request that was sent.
 
 mod exchange;
@@ -20,11 +20,11 @@ use super::{
     convert::open_to_wire,
 };
 
-/// How long one look at, or change of, a single file may take on the other side.
+/// How long reading or changing a single file may take on the other side.
 const QUICK_LIMIT: Duration = Duration::from_mins(1);
 
-/// How long work on a whole tree or a large file may take. Callers have shorter deadlines of their
-/// own; this one is for those that have none.
+/// How long work on a whole tree or a large file may take. Most callers have their own shorter
+/// deadlines; this is for those that do not.
 const LONG_LIMIT: Duration = Duration::from_hours(1);
 
 /// A workspace on the other end of a byte stream.
@@ -32,7 +32,7 @@ const LONG_LIMIT: Duration = Duration::from_hours(1);
 pub struct RemoteBackend;
 
 impl RemoteBackend {
-    /// Connects and opens a workspace. `root` is a path over there.
+    /// Connects and opens a workspace. `root` is a path on the other machine.
     pub async fn connect(
         backend: BackendId,
         connect: Arc<dyn Connect>,

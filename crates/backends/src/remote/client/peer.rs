@@ -1,5 +1,5 @@
-//! The place a connection leads to. A lost connection is replaced when the next call comes, and
-//! only if the workspace there is still the same directory; calls under way are not repeated.
+//! The machine a connection leads to. A lost connection is replaced at the next call, and only if
+//! the workspace there is still the same directory; calls in progress are not repeated.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::remote::{
     wire::{OpenWorkspace, OpenedWorkspace},
 };
 
-/// A place, and the connection to it.
+/// How to reach the other side, and the current connection to it.
 pub(super) struct Peer {
     name: String,
     connect: Arc<dyn Connect>,
@@ -58,8 +58,8 @@ impl Peer {
         &self.tiers
     }
 
-    /// A connection that was alive a moment ago. Whoever finds it lost makes the new one, and the
-    /// others wait for that.
+    /// A connection that was alive a moment ago. The first caller to find it lost makes a new one,
+    /// and the others wait for that.
     pub(super) async fn link(&self) -> Result<Arc<Link>, OpsError> {
         let mut link = self.link.lock().await;
         if !link.is_lost() {

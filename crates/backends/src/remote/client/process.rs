@@ -1,7 +1,7 @@
 //! Child processes of a remote workspace.
 //!
-//! The exchange that started a child lasts as long as the child; dropping it ends the whole tree
-//! over there, and so does losing the connection.
+//! The exchange that started a child lasts as long as the child; dropping it ends the whole tree on
+//! the other side, and so does losing the connection.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::remote::{
     wire::{Reply, Request, WireNote},
 };
 
-/// How long a tree may take to end beyond its grace.
+/// How much longer than its grace period a tree may take to end.
 const STOP_SLACK: Duration = Duration::from_secs(10);
 
 /// The processes of a remote workspace.
@@ -45,7 +45,7 @@ impl ProcessOps for RemoteProcesses {
         Box::pin(async move {
             let link = self.peer.link().await?;
             let (spawn, input) = spawn_to_wire(spawn);
-            // Input may be long, and the way slow.
+            // Input may be long, and the connection slow.
             let limit = if input.is_empty() {
                 QUICK_LIMIT
             } else {
@@ -75,7 +75,7 @@ impl ProcessOps for RemoteProcesses {
 /// A child on the other side.
 struct RemoteProcess {
     exchange: Exchange,
-    /// Output that came while the end was waited for.
+    /// Output that arrived while waiting for the end.
     pending: VecDeque<OutputChunk>,
     output: Output,
     end: Option<Result<ChildExit, OpsError>>,
@@ -104,7 +104,7 @@ impl RemoteProcess {
         }
     }
 
-    /// Takes in what comes next; a chunk is handed back.
+    /// Handles the next event; returns its output chunk, if it is one.
     async fn advance(&mut self) -> Option<OutputChunk> {
         match self.exchange.next().await {
             Ok(Event::Output(chunk)) => return Some(chunk),
@@ -152,7 +152,7 @@ impl ProcessHandle for RemoteProcess {
                 if let Some(end) = &self.end {
                     return end.clone();
                 }
-                // Not yet consumed: what may come stays bounded by the credit given.
+                // Not yet consumed: the credit granted bounds what may arrive.
                 if let Some(chunk) = self.advance().await {
                     self.pending.push_back(chunk);
                 }

@@ -1,4 +1,4 @@
-//! Search over a remote workspace. Files are searched where they are; only results travel.
+//! Search over a remote workspace. Files are searched where they are; only results are sent.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl SearchOps for RemoteSearch {
         })
     }
 
-    /// The patterns are the operator's and the path is text: nothing to ask for.
+    /// The patterns are the operator's and the path is text: no request is needed.
     fn withholds(&self, withheld: &[String], path: &WorkPath) -> Result<bool, OpsError> {
         local::withholds(withheld, path)
     }

@@ -1,8 +1,7 @@
-//! Between the contract's types and those of the wire, both ways.
+//! Converts between the contract's types and those of the wire, both ways.
 //!
-//! What comes from the wire is checked here and nowhere else: a word that is not known, a path
-//! that cannot be, a number that does not fit is a [`MalformedMessage`], and the connection or the call
-//! ends with it.
+//! What comes from the wire is checked here and nowhere else: an unknown word, an impossible path
+//! or a number that does not fit is a [`MalformedMessage`], and ends the connection or the call.
 
 mod opening;
 mod process;
@@ -20,7 +19,7 @@ pub(crate) use self::opening::{open_to_wire, options_from_wire};
 pub(crate) use self::process::{chunk_from_wire, chunk_to_wire, spawn_from_wire, spawn_to_wire};
 use super::wire;
 
-/// The other side said something that has no meaning here.
+/// The other side sent something invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the other side sent a {0} that has no meaning here")]
 pub(crate) struct MalformedMessage(pub(crate) &'static str);
@@ -31,15 +30,15 @@ impl From<MalformedMessage> for OpsError {
     }
 }
 
-/// A number of the wire as one of memory.
+/// A number from the wire as a `usize`.
 pub(crate) fn size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// A path of the wire.
+/// A path from the wire.
 pub(crate) fn path(text: &str) -> Result<WorkPath, MalformedMessage> {
     let path = WorkPath::relative(text).map_err(|_| MalformedMessage("path"))?;
-    // One spelling per path: what was normalised before comes through unchanged.
+    // One spelling per path: a normalised path is unchanged by parsing.
     if path.as_str() == text {
         Ok(path)
     } else {
@@ -47,12 +46,12 @@ pub(crate) fn path(text: &str) -> Result<WorkPath, MalformedMessage> {
     }
 }
 
-/// A tier of the wire.
+/// A tier from the wire.
 pub(crate) fn tier(word: &str) -> Result<Tier, MalformedMessage> {
     Tier::parse(word).ok_or(MalformedMessage("tier"))
 }
 
-/// A signal of the wire.
+/// A signal from the wire.
 pub(crate) fn signal(word: &str) -> Result<ProcessSignal, MalformedMessage> {
     ProcessSignal::ALL
         .into_iter()

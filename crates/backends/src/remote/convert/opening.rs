@@ -1,4 +1,4 @@
-//! The opening of a workspace: options into what is sent, what arrives into a back end's options.
+//! Opening a workspace: from options to the message, and from the message to a back end's options.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::{
     remote::{Account, RemoteLimits, RemoteOptions, RemoteSandbox, Toolchains, wire},
 };
 
-/// What is sent for a workspace.
+/// The message that opens a workspace.
 pub(crate) fn open_to_wire(root: &str, options: RemoteOptions) -> wire::OpenWorkspace {
     wire::OpenWorkspace {
         protocol: wire::PROTOCOL,
@@ -24,7 +24,7 @@ pub(crate) fn open_to_wire(root: &str, options: RemoteOptions) -> wire::OpenWork
     }
 }
 
-/// The options of the back end that serves it. Children are confined by this very program.
+/// The options of the back end that serves it. This program itself confines children.
 pub(crate) fn options_from_wire(open: wire::OpenWorkspace, account: Account) -> LocalOptions {
     let default = LocalOptions::default();
     let sandbox = RemoteSandbox::from(open.sandbox);
@@ -56,7 +56,7 @@ pub(crate) fn options_from_wire(open: wire::OpenWorkspace, account: Account) -> 
             ..default.sandbox
         },
         home: open.home.or(account.home).unwrap_or(default.home),
-        // What is kept lies where Haft runs, not where the workspace is.
+        // Kept content is where Haft runs, not where the workspace is.
         changes: None,
     }
 }

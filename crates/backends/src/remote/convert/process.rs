@@ -1,5 +1,5 @@
-//! Between the contract's process types and those of the wire, both ways; `mod.rs` has the
-//! rest and says what becomes of what has no meaning.
+//! Converts between the contract's process types and those of the wire, both ways; `mod.rs` has the
+//! rest and explains how invalid messages are handled.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use haft_contract::{
 use super::{MalformedMessage, path, tier};
 use crate::remote::wire;
 
-/// A stream's byte and a sequence number, in front of what a child wrote.
+/// A byte for the stream and a sequence number, before what a child wrote.
 const OUTPUT_HEAD_BYTES: usize = 1 + 8;
 
 /// A spawn for the wire, and the bytes for its standard input.

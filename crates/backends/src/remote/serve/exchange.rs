@@ -1,4 +1,4 @@
-//! One request that is being answered: its body on the way in, its result on the way out.
+//! One request being answered: receiving its body, sending its result.
 
 use std::sync::Arc;
 
@@ -25,12 +25,12 @@ pub(super) struct Exchange {
     pub(super) number: u64,
     /// Fires when the caller is no longer interested, or gone.
     pub(super) cancel: CancellationToken,
-    /// What may still be sent.
+    /// The credit left for sending.
     pub(super) window: Window,
     outbox: Arc<Outbox>,
 }
 
-/// The pieces of a request's body as they come.
+/// The pieces of a request's body as they arrive.
 pub(super) type Body = mpsc::Receiver<Vec<u8>>;
 
 impl Exchange {
@@ -43,7 +43,7 @@ impl Exchange {
         }
     }
 
-    /// The whole body, of which the caller said how long it is.
+    /// The whole body, whose length the caller announced.
     pub(super) async fn collect(&self, mut body: Body, bytes: u64) -> Result<Vec<u8>, OpsError> {
         if bytes > MAX_BODY_BYTES {
             return Err(OpsError::new(
@@ -76,7 +76,7 @@ impl Exchange {
         }
     }
 
-    /// Sends a result in pieces, as the caller takes them.
+    /// Sends a result in pieces, as fast as the caller takes them.
     pub(super) async fn send(&self, bytes: &[u8]) -> Result<(), OpsError> {
         for piece in bytes.chunks(CHUNK_BYTES) {
             self.send_frame(Kind::Data, piece.to_vec()).await?;
@@ -116,7 +116,7 @@ impl Exchange {
         self.outbox.send(frame).await.map_err(unheard)
     }
 
-    /// Tells something before the end. Not being heard ends the connection, not the work.
+    /// Sends a message before the end. If it cannot be sent, the connection ends, not the work.
     pub(super) fn note(&self, note: &wire::WireNote) {
         if let Ok(body) = serde_json::to_vec(note) {
             let _ = self.outbox.push(Frame::new(Kind::Note, self.number, body));
@@ -132,7 +132,7 @@ impl Exchange {
     }
 }
 
-/// The caller asked to stop.
+/// The error after the caller asked to stop.
 pub(super) fn cancelled() -> OpsError {
     OpsError::new(ErrorKind::Cancelled, "the call was cancelled")
 }

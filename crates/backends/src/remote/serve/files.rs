@@ -11,7 +11,7 @@ use crate::remote::{
     wire::{self, Reply, WireNote},
 };
 
-/// The most bytes one read hands over; callers ask in pieces no larger than this.
+/// The most bytes one read returns; callers ask for pieces no larger than this.
 const MAX_READ_BYTES: usize = 4 * 1024 * 1024;
 
 pub(super) async fn resolve(files: &dyn FileOps, at: &str) -> Result<Reply, OpsError> {
@@ -80,7 +80,7 @@ pub(super) async fn append(files: &dyn FileOps, at: &str, bytes: &[u8]) -> Resul
     ))
 }
 
-/// Depth, limit and whether ignore files are respected come as one.
+/// Takes depth, limit and whether ignore files are respected as one tuple.
 pub(super) async fn list(
     files: &dyn FileOps,
     exchange: &Exchange,

@@ -1,8 +1,8 @@
-//! The serving side: one workspace of this machine, over one byte stream, until it ends.
+//! The serving side: one workspace of this machine, over one byte stream, until that ends.
 //!
-//! A frame is dealt with where it is read; what it asks for runs as a task of its own. Must not
-//! decide what is allowed: the calling side did, and this side runs as the account that was
-//! logged in to. When the stream ends, so does every child (`process.rs`).
+//! A frame is handled where it is read; what it asks for runs as a separate task. Must not decide
+//! what is allowed: the calling side did, and this side runs as the account that was logged in to.
+//! When the stream ends, so does every child (`process.rs`).
 
 mod exchange;
 mod files;
@@ -30,23 +30,23 @@ use super::{
 };
 use crate::local::LocalBackend;
 
-/// How long the caller may take to say what is to be opened.
+/// How long the caller may take to say what to open.
 const OPEN_LIMIT: Duration = Duration::from_secs(30);
 
-/// How long nothing may be heard. A caller that is there says so much more often.
+/// How long the caller may be silent. A live caller sends something much more often.
 const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long children and calls may take to end after the stream has.
 const END_LIMIT: Duration = Duration::from_secs(3);
 
-/// A stream could not be served, or no longer.
+/// Serving failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The stream broke, or what came over it was no protocol of ours.
+    /// The stream broke, or what it carried is not our protocol.
     #[error("{0}")]
     Stream(String),
-    /// Nothing was heard for too long.
+    /// The caller was silent for too long.
     #[error("nothing was heard for {} s", SILENCE_LIMIT.as_secs())]
     Silence,
 }
@@ -78,7 +78,7 @@ pub async fn serve(
     let mut reader = FrameReader::new(reader);
     let served = open_and_serve(&mut reader, &outbox, account).await;
     outbox.close();
-    // A caller that reads nothing any more must not hold this up.
+    // A caller that no longer reads must not block this.
     if timeout(END_LIMIT, writing).await.is_err() {
         tracing::debug!("the last frames could not be written");
     }
@@ -127,7 +127,7 @@ async fn open_and_serve<R: AsyncRead + Unpin>(
     }
 }
 
-/// Deals with frames until the stream ends, which is how a connection is meant to end.
+/// Handles frames until the stream ends, which is how a connection is meant to end.
 async fn hear<R: AsyncRead + Unpin>(
     reader: &mut FrameReader<R>,
     session: &Arc<Session>,
@@ -135,7 +135,7 @@ async fn hear<R: AsyncRead + Unpin>(
     loop {
         let frame = tokio::select! {
             frame = timeout(SILENCE_LIMIT, reader.next()) => frame.map_err(|_| ServeError::Silence)?,
-            // Nobody hears the answers.
+            // Nobody receives the answers.
             () = session.unheard() => return Ok(()),
         };
         match frame {
@@ -181,7 +181,8 @@ async fn open(hello: &Frame, account: Account) -> Result<LocalBackend, OpsError>
     .await
 }
 
-/// What could write to this program's own file would be obeyed by the next connection.
+/// Refuses a workspace that contains this program: whoever can write to its file controls the next
+/// connection.
 fn keep_apart(root: &str) -> Result<(), OpsError> {
     let ours = std::env::current_exe().and_then(std::fs::canonicalize);
     match ours {

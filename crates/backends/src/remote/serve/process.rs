@@ -1,7 +1,7 @@
 //! Children of a connection: their output as the caller takes it, their end, and stopping them.
 //!
-//! One task owns a child. It ends the whole tree when the caller lets go of it and when the
-//! connection ends, whichever comes first.
+//! One task owns a child. It ends the whole tree when the caller drops it or when the connection
+//! ends, whichever comes first.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,10 +24,10 @@ use crate::remote::{
     wire::{self, Reply, WireNote},
 };
 
-/// The most orders to stop one child that wait.
+/// The most queued orders to stop one child.
 const MAX_STOPS: usize = 8;
 
-/// A running child, as others reach it.
+/// A running child, as other tasks reach it.
 #[derive(Clone)]
 pub(super) struct RunningChild {
     controls: Arc<dyn ProcessControls>,
@@ -40,14 +40,14 @@ struct Stop {
     done: oneshot::Sender<Result<(), OpsError>>,
 }
 
-/// A child and the task's ends of what concerns it.
+/// A child, and this task's ends of its channels.
 struct Child<'a> {
     handle: Box<dyn ProcessHandle>,
     exchange: &'a Exchange,
     stops: mpsc::Receiver<Stop>,
 }
 
-/// Starts a child by then, and stays with it to its end.
+/// Starts a child before the deadline, and stays with it until it ends.
 pub(super) async fn run(
     session: &Session,
     exchange: &Exchange,
@@ -80,7 +80,7 @@ pub(super) async fn run(
 }
 
 impl Child<'_> {
-    /// Hands out output until there is no more, then the child's end.
+    /// Sends output until there is no more, then how the child ended.
     async fn stay(mut self) -> Result<Reply, OpsError> {
         loop {
             tokio::select! {
@@ -106,7 +106,7 @@ impl Child<'_> {
         }
     }
 
-    /// Sends one piece when the caller has room for it. The child can be stopped meanwhile.
+    /// Sends one piece once the caller has room for it. The child can be stopped meanwhile.
     async fn hand_out(&mut self, chunk: &OutputChunk) -> Result<(), OpsError> {
         let body = chunk_to_wire(chunk);
         let mut credit = std::pin::pin!(self.exchange.window.take(body.len()));
@@ -120,7 +120,7 @@ impl Child<'_> {
                 }
                 Some(stop) = self.stops.recv() => {
                     let stopped = self.handle.stop(stop.grace).await;
-                    // Whoever asked may have gone.
+                    // The requester may have gone.
                     let _ = stop.done.send(stopped);
                 }
             }
@@ -130,7 +130,7 @@ impl Child<'_> {
 
     async fn stop(&mut self, stop: Stop) {
         let stopped = self.handle.stop(stop.grace).await;
-        // Whoever asked may have gone.
+        // The requester may have gone.
         let _ = stop.done.send(stopped);
     }
 
@@ -141,7 +141,7 @@ impl Child<'_> {
     }
 }
 
-/// Ends a child's whole tree. One that has ended already is fine.
+/// Ends a child's whole tree. Succeeds if it has already ended.
 pub(super) async fn stop(
     session: &Session,
     process: u64,
@@ -191,7 +191,7 @@ pub(super) async fn resize(
     Ok(Reply::Done)
 }
 
-/// A child that has ended hears nothing, and that is fine.
+/// Signals a child. Succeeds without effect if it has ended.
 pub(super) async fn signal(
     session: &Session,
     process: u64,

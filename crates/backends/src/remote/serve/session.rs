@@ -1,6 +1,6 @@
-//! What one connection has under way: requests being answered, open files, running children.
+//! What one connection has in progress: requests being answered, open files, running children.
 //!
-//! Each table has a cap, and everything in them goes when the connection does.
+//! Each table has a cap, and everything in them is dropped with the connection.
 
 use std::{
     collections::HashMap,
@@ -35,7 +35,7 @@ use crate::remote::{
     wire::{Call, Reply, Request},
 };
 
-/// The most requests answered at once, running children among them.
+/// The most requests answered at once, including running children.
 const MAX_EXCHANGES: usize = 1024;
 
 /// The most files one connection holds open.
@@ -50,7 +50,7 @@ pub(super) struct Session {
     tasks: TaskTracker,
 }
 
-/// What is under way. A number is in at most one table.
+/// What is in progress. A number is in at most one table.
 #[derive(Default)]
 struct LiveRequests {
     exchanges: HashMap<u64, RequestInProgress>,
@@ -61,7 +61,7 @@ struct LiveRequests {
 /// A request being answered.
 struct RequestInProgress {
     exchange: Arc<Exchange>,
-    /// Where its body goes, until it is complete.
+    /// Where its body is delivered, until it is complete.
     body: Option<mpsc::Sender<Vec<u8>>>,
 }
 
@@ -76,12 +76,12 @@ impl Session {
         }
     }
 
-    /// Deals with one frame. What comes out of turn ends the connection.
+    /// Handles one frame. One that is out of order ends the connection.
     pub(super) fn take(self: &Arc<Self>, frame: Frame) -> Result<(), MalformedMessage> {
         match frame.kind {
             Kind::Request => self.begin(&frame)?,
             Kind::Data => {
-                // The caller may not have heard yet that the exchange is over.
+                // The caller may not know yet that the exchange is over.
                 if let Some(answering) = self.live().exchanges.get(&frame.exchange) {
                     let body = answering.body.as_ref().ok_or(MalformedMessage("body"))?;
                     match body.try_send(frame.body) {
@@ -114,7 +114,7 @@ impl Session {
                 }
             }
             Kind::Ping => {
-                // Not being heard is noticed elsewhere.
+                // A failure to send is noticed elsewhere.
                 let _ = self.outbox.push(Frame::bare(Kind::Pong, 0));
             }
             Kind::Hello | Kind::Reply | Kind::Note | Kind::Output | Kind::Pong => {
@@ -124,7 +124,7 @@ impl Session {
         Ok(())
     }
 
-    /// Completes when nobody hears the answers any more.
+    /// Completes when nobody receives the answers any more.
     pub(super) async fn unheard(&self) {
         self.outbox.closed().await;
     }
@@ -134,7 +134,7 @@ impl Session {
         self.ending.clone().drop_guard()
     }
 
-    /// Ends everything; whether it ended in time.
+    /// Ends everything; returns whether it ended in time.
     pub(super) async fn end(&self, limit: Duration) -> bool {
         self.ending.cancel();
         self.live().files.clear();
@@ -155,7 +155,7 @@ impl Session {
                 format!("{MAX_FILES} files are open over this connection already"),
             ));
         }
-        // A cancel that came before now removed nothing.
+        // If a cancel came earlier, it found nothing to remove.
         if !exchange.cancel.is_cancelled() {
             live.files.insert(exchange.number, Arc::from(file));
         }
@@ -167,7 +167,7 @@ impl Session {
         self.live().files.get(&number).cloned()
     }
 
-    /// Keeps a running child where its controls are found.
+    /// Registers a running child, so that its controls can be found.
     pub(super) fn keep_process(&self, number: u64, running: RunningChild) {
         self.live().processes.insert(number, running);
     }
@@ -177,7 +177,7 @@ impl Session {
         self.live().processes.get(&number).cloned()
     }
 
-    /// Forgets a child that has ended.
+    /// Removes a child that has ended.
     pub(super) fn forget_process(&self, number: u64) {
         self.live().processes.remove(&number);
     }
@@ -233,7 +233,7 @@ impl Session {
     }
 }
 
-/// Does what a call asks for, within its time.
+/// Carries out a call, within its time limit.
 async fn answer(
     session: Arc<Session>,
     exchange: Arc<Exchange>,
@@ -243,7 +243,7 @@ async fn answer(
     let limit = Duration::from_millis(call.limit_ms);
     let until = Instant::now() + limit;
     let late = |_| {
-        // What still runs for it stops.
+        // Stops what still runs for it.
         exchange.cancel.cancel();
         OpsError::new(
             ErrorKind::TimedOut,
@@ -253,7 +253,7 @@ async fn answer(
     let body = async { exchange.collect(body, call.body_bytes).await };
     let body = timeout_at(until, body).await.map_err(late)??;
     match call.request {
-        // Its time is for the start; the child then lives as long as its caller wants.
+        // The limit applies to the start; the child then lives as long as its caller wants.
         Request::Spawn(spawn) => process::run(&session, &exchange, spawn, body, until).await,
         request => {
             let work = dispatch(&session, &exchange, request, &body);
