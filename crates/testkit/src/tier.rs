@@ -4,6 +4,8 @@
 //! - `#[ignore = "ci: needs sshd"]`: guards correctness, and needs more than a bare machine has or
 //!   takes long;
 //! - `#[ignore = "soak: 20,000 races"]`: the same as a smaller test, with counts for a quiet hour;
+//! - `#[ignore = "vm: needs version 2 of cgroups alone"]`: CI runs it in a virtual machine
+//!   (`.ci/cgroup2`);
 //! - `#[ignore = "child: of that_test"]`: not a test, but a process that a test restarts and kills.
 //!
 //! nextest selects tests by their names only, so [`tagged`] asks the test binaries.
@@ -19,19 +21,22 @@ pub enum Tag {
     Ci,
     /// `just soak` runs it.
     Soak,
+    /// CI runs it in a virtual machine.
+    Vm,
     /// Another test runs it.
     Child,
 }
 
 impl Tag {
     /// Every tag.
-    pub const ALL: [Self; 3] = [Self::Ci, Self::Soak, Self::Child];
+    pub const ALL: [Self; 4] = [Self::Ci, Self::Soak, Self::Vm, Self::Child];
 
     /// The tag as written.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ci => "ci",
             Self::Soak => "soak",
+            Self::Vm => "vm",
             Self::Child => "child",
         }
     }
@@ -110,7 +115,7 @@ pub fn tagged() -> Result<Vec<Tagged>, String> {
             let Some((tag, why)) = reason.and_then(Tag::parse) else {
                 return Err(format!(
                     "{id} {name} is ignored because of {reason:?}; a reason begins with `ci: `, \
-                     `soak: ` or `child: ` and says why in one line"
+                     `soak: `, `vm: ` or `child: ` and says why in one line"
                 ));
             };
             tagged.push(Tagged {

@@ -227,8 +227,8 @@ mod tests {
     use super::*;
     use crate::cgroup::CgroupSetting;
 
-    /// Version 2 with controllers was not available where this was written, so its files are
-    /// checked in a plain directory; `tests.rs` uses the kernel's own files of version 1.
+    /// The files of version 2 in a plain directory, with what the kernel would write only after a
+    /// command of that size; the kernel's own are in `tests/version_2.rs`.
     fn check(files: &[(&str, &str)], expect: Option<Limit>) {
         let directory = tempfile::tempdir().expect("a directory");
         for (name, text) in files {

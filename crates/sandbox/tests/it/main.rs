@@ -18,4 +18,5 @@ mod process;
 mod proof;
 mod protected;
 mod sandbox;
+mod version_2;
 mod workspace;
