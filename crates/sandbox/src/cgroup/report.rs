@@ -54,22 +54,29 @@ fn remedy(setting: &CgroupSetting) -> String {
 /// The commands that hand a directory of each hierarchy to this user.
 fn commands(found: &[hierarchy::Hierarchy], name: &str) -> String {
     let user = rustix::process::geteuid().as_raw();
-    let of = |version| {
-        let hierarchies = found.iter().filter(move |other| other.version == version);
-        hierarchies.map(|hierarchy| hierarchy.mount.join(name).display().to_string())
-    };
-    let first: Vec<String> = of(Version::V1).collect();
+    let first: Vec<String> = found
+        .iter()
+        .filter(|other| other.version == Version::V1)
+        .map(|hierarchy| hierarchy.mount.join(name).display().to_string())
+        .collect();
     if !first.is_empty() {
         let directories = first.join(" ");
         return format!("mkdir -p {directories} && chown -R {user} {directories}");
     }
-    match of(Version::V2).next() {
-        // A process moves only within the subtree its user owns, so it must already be in there.
-        Some(directory) => format!(
-            "mkdir -p {directory}/run && chown -R {user} {directory} && \
+    match found.iter().find(|other| other.version == Version::V2) {
+        // A process moves only within the subtree its user owns, so it must already be in there; and
+        // a directory has only the controllers that the one above it passes on.
+        Some(hierarchy) => {
+            let mount = hierarchy.mount.display();
+            let directory = hierarchy.mount.join(name);
+            let directory = directory.display();
+            format!(
+                "echo '+memory +pids +cpu' > {mount}/cgroup.subtree_control && \
+             mkdir -p {directory}/run && chown -R {user} {directory} && \
              echo PID_OF_YOUR_SHELL > {directory}/run/cgroup.procs; \
              or in a systemd service: Delegate=yes and DelegateSubgroup=run"
-        ),
+            )
+        }
         None => "mount -t cgroup2 none /sys/fs/cgroup".to_owned(),
     }
 }
@@ -99,7 +106,11 @@ mod tests {
         check(
             "1 1 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw",
             "0::/\n",
-            &["mkdir -p /sys/fs/cgroup/haft/run", "Delegate=yes"],
+            &[
+                "'+memory +pids +cpu' > /sys/fs/cgroup/cgroup.subtree_control",
+                "mkdir -p /sys/fs/cgroup/haft/run",
+                "Delegate=yes",
+            ],
         );
         check("", "", &["mount -t cgroup2"]);
     }
