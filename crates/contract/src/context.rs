@@ -163,7 +163,7 @@ impl<P> CallContext<P> {
     }
 
     /// Who asks.
-    pub fn principal(&self) -> &Principal {
+    pub fn principal(&self) -> &Arc<Principal> {
         &self.parts.principal
     }
 

@@ -31,6 +31,7 @@ mod scenarios;
 mod shapes;
 mod storm;
 mod tool;
+mod two_tenants_mcp;
 mod waiting;
 mod wall_time;
 mod webhook;

@@ -111,7 +111,7 @@ pub(crate) async fn everything(
         ));
     };
     reach(plan, fleet, server).await?;
-    let store = FilePins::new(&plan.defaults.data_dir);
+    let store = FilePins::new(&plan.defaults.owner_dir());
     let Some(known) = known(server, &store).map_err(store_failed)? else {
         return Ok(0);
     };

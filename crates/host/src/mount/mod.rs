@@ -3,6 +3,8 @@
 
 pub mod accept;
 pub mod known_definitions;
+mod mounted;
+mod owner;
 mod remedy;
 mod report;
 pub mod status;
@@ -16,7 +18,7 @@ use std::{
 
 use haft_backends::{LocalBackend, LocalOptions};
 use haft_contract::{
-    Deadline, TenantId, UserId, WorkPath,
+    Deadline, WorkPath,
     future::BoxFuture,
     ops::{SandboxMode, Tier},
 };
@@ -32,6 +34,7 @@ use haft_mcp::{
         connection::{Connect, ConnectError, Connection, LastWords, ProtocolEra},
         http::{HttpConnector, ServerAddress},
         mounted::MountedToolMaker,
+        owner::CredentialOwner,
         stdio::{ServerCommand, ServerOutput, StdioConnector},
         supervise::{Fleet, Mount, Options, State, SupervisorDefaults, UnseenServer},
         tool::{GROUP, Hints, ToolMounting},
@@ -46,6 +49,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 pub(crate) use self::report::report;
+pub use self::{mounted::MountedServers, owner::LoginOwner};
 use crate::{
     config::{
         Settings,
@@ -81,22 +85,22 @@ pub struct MountDefaults {
     pub logins: LoginOwner,
 }
 
-/// Whose login to a server is used. Two tenants, or two users, never share one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoginOwner {
-    /// The tenant.
-    pub tenant: TenantId,
-    /// The user.
-    pub user: UserId,
-}
-
-impl LoginOwner {
-    /// A user of this machine.
-    pub fn local(user: UserId) -> Self {
-        Self {
-            tenant: TenantId::local(),
-            user,
+impl MountDefaults {
+    /// Whose credential a server is used with: a login is its user's, and what the operator
+    /// configured is for everybody in the tenant.
+    fn credential_owner(&self, target: &Target) -> CredentialOwner {
+        let LoginOwner { tenant, user } = self.logins.clone();
+        if takes_logins(target) {
+            CredentialOwner::User { tenant, user }
+        } else {
+            CredentialOwner::Tenant(tenant)
         }
+    }
+
+    /// Where this owner's pins, failures and directories of servers are kept. What one tenant
+    /// accepted of a server says nothing about what the same server offers another.
+    pub(crate) fn owner_dir(&self) -> PathBuf {
+        self.logins.directory(&self.data_dir)
     }
 }
 
@@ -154,7 +158,7 @@ impl MountPlan {
                 "no server `{id}` is mounted; `haft mcp status` lists those that are"
             )));
         };
-        let store = FilePins::new(&self.defaults.data_dir);
+        let store = FilePins::new(&self.defaults.owner_dir());
         let seen = store.seen(&server.id, &origin(server));
         Some(match seen {
             Ok(None) => Unknown::Unseen(format!(
@@ -175,7 +179,7 @@ impl MountPlan {
 
     /// Stores servers' failures for `haft mcp status`, and forgets those of servers that run.
     pub fn keep_failures(&self, fleet: &Fleet) {
-        let failures = Failures::new(&self.defaults.data_dir);
+        let failures = Failures::new(&self.defaults.owner_dir());
         for status in fleet.status() {
             let server = self.servers.iter().find(|one| one.id == status.server);
             match (status.state, status.last_error, server) {
@@ -223,7 +227,7 @@ impl MountPlan {
         unseen: UnseenServer,
     ) -> Result<Fleet, HostError> {
         let shared = SupervisorDefaults {
-            store: Arc::new(FilePins::new(&self.defaults.data_dir)),
+            store: Arc::new(FilePins::new(&self.defaults.owner_dir())),
             registry: Arc::clone(registry),
             clock: Arc::new(SystemClock),
             changes: broadcast::channel(CHANGES_KEPT).0,
@@ -254,6 +258,7 @@ fn mount(settings: ServerSettings, defaults: &Arc<MountDefaults>, clients: &Arc<
     };
     Mount {
         origin: origin(&settings),
+        owner: defaults.credential_owner(&settings.target),
         make: Arc::new(MountedToolMaker(mounting(&settings, &options, clients))),
         server: settings.id.clone(),
         naming: settings.naming,
@@ -450,7 +455,7 @@ fn tier(mode: SandboxMode, tiers: &[Tier]) -> Result<Tier, String> {
 
 /// The directory for a server without a configured one.
 fn own_directory(server: &ServerSettings, defaults: &MountDefaults) -> PathBuf {
-    let own = defaults.data_dir.join(OWN_DIRECTORIES);
+    let own = defaults.owner_dir().join(OWN_DIRECTORIES);
     own.join(server.id.as_str())
 }
 

@@ -38,6 +38,7 @@ pub(crate) async fn of(
     let client: Arc<dyn Client> = Arc::new(ObligingClient);
     let sent = requests.into_iter().map(|(method, parameters)| {
         let request = Request {
+            principal: haft_testkit::principal(),
             method,
             parameters: parameters.clone(),
             deadline: crate::WITHIN,

@@ -47,6 +47,7 @@ pub(crate) async fn mount(
         naming: ToolNaming::Plain,
         filter: Filter::default(),
         origin: origin.clone(),
+        owner: haft_mcp::upstream::owner::CredentialOwner::Tenant(haft_contract::TenantId::local()),
         connect: Arc::new(connector(era)?),
         make: Arc::new(MountedToolMaker(mounting)),
         options: Options {

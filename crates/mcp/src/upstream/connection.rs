@@ -4,7 +4,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use haft_contract::future::BoxFuture;
+use haft_contract::{Principal, future::BoxFuture};
 use serde_json::Value;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -50,6 +50,8 @@ pub enum ServerChange {
 
 /// A protocol request for one call.
 pub struct Request {
+    /// Whose call it is for: a connection serves the owner of its credential only.
+    pub principal: Arc<Principal>,
     /// `tools/call`, `resources/read`, `prompts/get`, ….
     pub method: &'static str,
     /// Its parameters, without what the transport adds (progress token, version, capabilities).
@@ -143,6 +145,9 @@ pub enum RequestError {
     /// No person accepted this item, or it changed since it was accepted.
     #[error("{0}")]
     Withheld(String),
+    /// The credential that the server is mounted with belongs to somebody else.
+    #[error("{0}")]
+    OtherOwner(&'static str),
 }
 
 /// A mounted server as its tools see it: always there, whether it runs or not. A request starts it

@@ -13,6 +13,7 @@ mod form;
 pub mod http;
 pub mod limits;
 pub mod mounted;
+pub mod owner;
 mod result;
 mod session;
 pub mod stdio;

@@ -183,6 +183,8 @@ pub(super) fn failure(error: RequestError, server: &ServerId) -> ToolError {
             of(ErrorKind::Unavailable, error.to_string()).hint("try again later")
         }
         RequestError::Withheld(why) => of(ErrorKind::Denied, why),
+        RequestError::OtherOwner(why) => of(ErrorKind::Denied, why.to_owned())
+            .hint("mount the server in a workspace of your own, with your own credential"),
     }
 }
 

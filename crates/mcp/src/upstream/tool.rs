@@ -155,6 +155,7 @@ pub(super) async fn send(
 ) -> Result<Value, ToolError> {
     cx.remote_tools().admit(provider(server)?.as_str(), what)?;
     let request = Request {
+        principal: Arc::clone(cx.principal()),
         method,
         parameters,
         deadline: cx.remaining(),

@@ -66,6 +66,9 @@ impl House {
             naming: ToolNaming::Prefixed,
             filter: Filter::default(),
             origin: origin.clone(),
+            owner: haft_mcp::upstream::owner::CredentialOwner::Tenant(
+                haft_contract::TenantId::local(),
+            ),
             connect,
             make: Arc::new(MountedToolMaker(ToolMounting::new(Arc::clone(&clients)))),
             options,

@@ -102,6 +102,7 @@ fn mount(place: &Place, server: &str, how: &str) -> Mount {
         naming: ToolNaming::Prefixed,
         filter: Filter::default(),
         origin: origin(),
+        owner: haft_mcp::upstream::owner::CredentialOwner::Tenant(haft_contract::TenantId::local()),
         connect: Arc::new(StdioConnector::new(processes, command, introduction)),
         make: Arc::new(MountedToolMaker(ToolMounting::new(
             Arc::<Clients>::default(),
@@ -134,6 +135,7 @@ async fn ready(fleet: &Fleet, shared: &SupervisorDefaults, servers: &[String]) {
 
 fn say() -> Request {
     Request {
+        principal: haft_testkit::principal(),
         method: "tools/call",
         parameters: json!({"name": "say", "arguments": {"text": "x"}}),
         deadline: COMES_TO_BE,

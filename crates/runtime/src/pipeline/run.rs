@@ -93,12 +93,7 @@ pub async fn run(started: StartedCall) -> FinishedCall {
         files: Arc::<Guard>::clone(&guard),
         processes: Arc::<Guard>::clone(&guard),
         search: Arc::<Guard>::clone(&guard),
-        world: World {
-            net: Arc::<Guard>::clone(&guard),
-            databases: Arc::<Guard>::clone(&guard),
-            messages: Arc::<Guard>::clone(&guard),
-            remote_tools: Arc::<Guard>::clone(&guard),
-        },
+        world: guarded_world(&guard),
         spilled: Arc::<Guard>::clone(&guard),
         background: Arc::<Guard>::clone(&guard),
         seen: Arc::<Guard>::clone(&guard),
@@ -154,6 +149,16 @@ pub async fn run(started: StartedCall) -> FinishedCall {
         confinement,
         audience,
         held,
+    }
+}
+
+/// What a tool reaches beyond its workspace, all of it held to the plan.
+fn guarded_world(guard: &Arc<Guard>) -> World {
+    World {
+        net: Arc::<Guard>::clone(guard),
+        databases: Arc::<Guard>::clone(guard),
+        messages: Arc::<Guard>::clone(guard),
+        remote_tools: Arc::<Guard>::clone(guard),
     }
 }
 

@@ -256,6 +256,7 @@ fn connect_error(error: RequestError) -> ConnectError {
         | RequestError::Outdated(_)
         | RequestError::Busy(_)
         | RequestError::Down { .. }
-        | RequestError::Withheld(_)) => ConnectError::Protocol(error.to_string()),
+        | RequestError::Withheld(_)
+        | RequestError::OtherOwner(_)) => ConnectError::Protocol(error.to_string()),
     }
 }

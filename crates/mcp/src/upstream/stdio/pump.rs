@@ -147,7 +147,7 @@ fn route(line: &[u8], shared: &Arc<PumpState>) {
             shared.pending.answer(id, answer.parse());
         }
         Ok(Incoming::Answer { .. }) | Err(MessageFault::ForeignId) => {
-            shared.dropped.unknown_answer()
+            shared.dropped.unknown_answer();
         }
         Ok(Incoming::Asked {
             id,

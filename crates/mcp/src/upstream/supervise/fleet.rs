@@ -219,6 +219,7 @@ fn assemble(
     let stock = Arc::new(StockCell::default());
     let desk = Arc::new(ServerRequests {
         server: mount.server.clone(),
+        owner: mount.owner,
         call_timeout: mount.options.call_timeout,
         turns: RequestTurns::new(mount.options.concurrency, mount.options.queue),
         posted: posted.clone(),

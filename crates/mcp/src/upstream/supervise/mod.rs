@@ -23,7 +23,10 @@ use haft_contract::{erased::ErasedTool, host::Clock};
 use haft_runtime::registry::Registry;
 use tokio::sync::broadcast;
 
-use super::connection::{Connect, Server};
+use super::{
+    connection::{Connect, Server},
+    owner::CredentialOwner,
+};
 use crate::{
     mounts::Change,
     name::{ServerId, ToolNaming},
@@ -46,6 +49,8 @@ pub struct Mount {
     pub filter: Filter,
     /// What is started or reached, to distinguish it from another server with that id.
     pub origin: Origin,
+    /// Whose credential `connect` uses, and so whose calls it serves.
+    pub owner: CredentialOwner,
     /// Opens connections to it.
     pub connect: Arc<dyn Connect>,
     /// Makes tools from its definitions.

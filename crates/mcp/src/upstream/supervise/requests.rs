@@ -28,6 +28,7 @@ use crate::{
     upstream::{
         asker::Asker,
         connection::{Connection, Request, RequestError, Server},
+        owner::CredentialOwner,
     },
 };
 
@@ -37,6 +38,7 @@ const OVERTIME: Duration = Duration::from_secs(2);
 /// The entry point for requests to one server.
 pub(super) struct ServerRequests {
     pub(super) server: ServerId,
+    pub(super) owner: CredentialOwner,
     pub(super) call_timeout: Duration,
     pub(super) turns: RequestTurns,
     pub(super) posted: watch::Receiver<ServerStatus>,
@@ -96,6 +98,9 @@ impl ServerRequests {
         mut request: Request,
         cancel: &CancellationToken,
     ) -> Result<Value, RequestError> {
+        if let Some(why) = self.owner.refuses(&request.principal) {
+            return Err(RequestError::OtherOwner(why));
+        }
         let until = Instant::now() + request.deadline.min(self.call_timeout);
         let left = || until.saturating_duration_since(Instant::now());
         let asked_for = asked_for(&request);

@@ -179,6 +179,9 @@ impl Place {
                 naming: ToolNaming::Prefixed,
                 filter: Filter::default(),
                 origin: origin(),
+                owner: haft_mcp::upstream::owner::CredentialOwner::Tenant(
+                    haft_contract::TenantId::local(),
+                ),
                 connect,
                 make: Arc::new(MountedToolMaker(ToolMounting::new(Arc::clone(&clients)))),
                 options: Options {

@@ -30,6 +30,7 @@ const LONG: Duration = PATIENCE;
 
 fn call(tool: &str, arguments: Value) -> Request {
     Request {
+        principal: haft_testkit::principal(),
         method: "tools/call",
         parameters: json!({ "name": tool, "arguments": arguments }),
         deadline: LONG,
@@ -134,6 +135,7 @@ async fn works_in_full(mounted: &Mounted, era: ProtocolEra) {
     assert_eq!(failed["isError"], json!(true));
     assert_eq!(text(&failed), "it is broken");
     let read = Request {
+        principal: haft_testkit::principal(),
         method: "resources/read",
         parameters: json!({ "uri": "peer://note" }),
         ..call("", json!({}))

@@ -175,7 +175,7 @@ pub(super) async fn timeout_and_restart(case: &Case, verdict: &mut Verdict) {
     );
     next.haft.close().await.unwrap();
     desk.haft.close().await.unwrap();
-    // The first call once more: it is for want of an answer that it did not run.
+    // The first call once more: it did not run only because nobody had answered.
     let answered = Desk::new(case).await;
     let call = answered.mark("late");
     let asked = answered.open(1).await.remove(0);

@@ -178,7 +178,7 @@ pub(super) async fn daemon_on_a_port(case: &Case, verdict: &mut Verdict) {
 }
 
 /// SB-34: the program that sets up a sandbox is missing; and, in a namespace of its own, bubblewrap
-/// is nobody's and no further namespaces are to be had.
+/// is nobody's and no further namespaces are available.
 pub(super) async fn missing_layer(case: &Case, verdict: &mut Verdict) {
     if stage::is_staged() {
         return no_namespaces(case, verdict).await;

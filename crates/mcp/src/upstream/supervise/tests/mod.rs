@@ -297,6 +297,7 @@ impl MakeTools for Making {
 
 fn call(tool: &str) -> Request {
     Request {
+        principal: haft_testkit::principal(),
         method: "tools/call",
         parameters: json!({"name": tool, "arguments": {}}),
         deadline: Duration::from_mins(1),
@@ -340,15 +341,19 @@ impl Bench {
         naming: ToolNaming,
         origin: &Origin,
     ) -> Self {
-        let mounts = servers.iter().map(|(name, scripted)| Mount {
-            server: id(name),
-            naming,
-            filter: Filter::default(),
-            origin: origin.clone(),
-            connect: Arc::clone(scripted) as Arc<dyn Connect>,
-            make: Arc::new(Making(naming)),
-            options,
-        });
+        let mounts =
+            servers.iter().map(|(name, scripted)| Mount {
+                server: id(name),
+                naming,
+                filter: Filter::default(),
+                origin: origin.clone(),
+                owner: crate::upstream::owner::CredentialOwner::Tenant(
+                    haft_contract::TenantId::local(),
+                ),
+                connect: Arc::clone(scripted) as Arc<dyn Connect>,
+                make: Arc::new(Making(naming)),
+                options,
+            });
         let fleet = Fleet::start(mounts.collect(), &shared, UnseenServer::Start).unwrap();
         Self { shared, fleet }
     }
