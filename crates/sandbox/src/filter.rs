@@ -2,7 +2,7 @@
 //! rules are in `seccomp.rs`, the answers in `init/listener.rs`.
 #![expect(
     unsafe_code,
-    reason = "the seccomp interface is only to be had from libc"
+    reason = "the seccomp interface is only available from libc"
 )]
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

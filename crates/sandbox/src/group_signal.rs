@@ -2,7 +2,7 @@
 //! no other group can be hit.
 #![expect(
     unsafe_code,
-    reason = "flags of pidfd_send_signal are only to be had from libc"
+    reason = "flags of pidfd_send_signal are only available from libc"
 )]
 
 use std::os::fd::{AsRawFd, BorrowedFd};

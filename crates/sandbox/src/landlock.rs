@@ -4,7 +4,7 @@
 //! Landlock is required, never best effort: a right that this kernel does not know fails the start.
 #![expect(
     unsafe_code,
-    reason = "the version of Landlock is only to be had from a system call"
+    reason = "the version of Landlock is only available from a system call"
 )]
 
 use std::{

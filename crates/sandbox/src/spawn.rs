@@ -1,6 +1,6 @@
 //! Starts a child with `posix_spawn`: the parent is never copied, so a large parent starts children
 //! as fast as a small one. None of our code runs between fork and exec.
-#![expect(unsafe_code, reason = "posix_spawn is only to be had from libc")]
+#![expect(unsafe_code, reason = "posix_spawn is only available from libc")]
 
 use std::{
     ffi::{CStr, CString},

@@ -85,7 +85,7 @@ impl TakenOverServer {
         }
         match &server.reach {
             ServerTransport::Command { argv, env, cwd } => {
-                taken.command(argv, env, cwd.as_deref(), into)?
+                taken.command(argv, env, cwd.as_deref(), into)?;
             }
             ServerTransport::Address {
                 url,

@@ -257,7 +257,7 @@ fn what_is_approved_again_and_again_is_suggested() {
         let (code, screen) = terminal.end();
         assert_eq!(code, 0, "{screen}");
     }
-    // Denied for want of a person, so approved by nobody.
+    // Denied because there was no person to ask, so approved by nobody.
     for _ in 0..5 {
         asks(&stage, &["call", "bash", "rm -r made0"]);
     }

@@ -3,7 +3,7 @@
 //!
 //! It runs outside what confines the command, which can neither signal nor trace it. Its port is
 //! open before the command starts, so no program ever finds it closed.
-#![expect(unsafe_code, reason = "fork is only to be had from libc")]
+#![expect(unsafe_code, reason = "fork is only available from libc")]
 
 use haft_contract::egress::{EgressRules, HostRule};
 use haft_egress::{Bridge, Forward};

@@ -4,7 +4,7 @@
 //! command does not run unless all succeed.
 #![expect(
     unsafe_code,
-    reason = "fork, exec and signals are only to be had from libc"
+    reason = "fork, exec and signals are only available from libc"
 )]
 
 use std::{

@@ -1,6 +1,6 @@
 //! Everything the command started, as its init sees it: the whole pid namespace, or all
 //! descendants, which are reparented to the init when their parents end.
-#![expect(unsafe_code, reason = "signals by number are only to be had from libc")]
+#![expect(unsafe_code, reason = "signals by number are only available from libc")]
 
 use std::{collections::HashMap, time::Duration};
 

@@ -7,7 +7,7 @@
 //! read anything the command wrote except the text of a path the command asks to create.
 #![expect(
     unsafe_code,
-    reason = "signal masks and inherited descriptors are only to be had from libc"
+    reason = "signal masks and inherited descriptors are only available from libc"
 )]
 
 mod attributes;

@@ -8,3 +8,4 @@ mod sample;
 mod search;
 mod spec;
 mod tidy;
+mod vocabulary;

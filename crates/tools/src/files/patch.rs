@@ -60,7 +60,7 @@ pub struct PatchTool;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PatchInput {
-    /// The patch: a `*** Begin Patch` … `*** FileFate Patch` envelope or a unified diff. Paths are
+    /// The patch: a `*** Begin Patch` … `*** End Patch` envelope or a unified diff. Paths are
     /// relative to the workspace.
     #[schemars(length(min = 1))]
     pub patch: String,

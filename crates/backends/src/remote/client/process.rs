@@ -115,7 +115,7 @@ impl RemoteProcess {
             }
             Ok(Event::Reply(Reply::Failed(failure))) => self.finish(Err(failure.into())),
             Ok(Event::Data(_) | Event::Reply(_)) => {
-                self.finish(Err(MalformedMessage("reply").into()))
+                self.finish(Err(MalformedMessage("reply").into()));
             }
             Err(error) => self.finish(Err(error)),
         }

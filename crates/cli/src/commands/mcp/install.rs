@@ -339,7 +339,7 @@ impl Report<'_> {
             .end();
         match self.server.map(|server| &server.reach) {
             Some(ServerTransport::Command { argv, .. }) => {
-                page = page.field("runs", argv.join(" "))
+                page = page.field("runs", argv.join(" "));
             }
             Some(ServerTransport::Address { url, .. }) => {
                 page = page.field("connects", url).field(
