@@ -35,7 +35,7 @@ pub(crate) fn cancels(cancel: &CancellationToken, output: Output) {
             cancel.cancel();
             let page = Page::new()
                 .end()
-                .styled(Style::Warn, "stopping; once more leaves at once")
+                .styled(Style::Warn, "stopping; press again to exit at once")
                 .end();
             output.note(&page);
         }

@@ -227,7 +227,7 @@ impl ProcessAccess {
         let id = self.id;
         let (verb, mut what) = match &self.act {
             ProcessAct::Write(text) => ("type", format!("{text:?} into {id}")),
-            ProcessAct::CloseInput => ("end the input of", id.to_string()),
+            ProcessAct::CloseInput => ("close the input of", id.to_string()),
             ProcessAct::Resize(size) => (
                 "resize",
                 format!("{id} to {} x {}", size.columns, size.rows),

@@ -73,7 +73,9 @@ pub enum NameError {
     #[error("the name `{0}` has more than 64 characters")]
     TooLong(String),
     /// A character outside `[A-Za-z0-9_-]`.
-    #[error("the name `{name}` holds {character:?}; only A-Z, a-z, 0-9, `_` and `-` are allowed")]
+    #[error(
+        "the name `{name}` contains {character:?}; only A-Z, a-z, 0-9, `_` and `-` are allowed"
+    )]
     Character {
         /// The refused name, escaped.
         name: String,

@@ -25,7 +25,7 @@ pub enum PathError {
     #[error("the path is empty")]
     Empty,
     /// The path contains a NUL byte.
-    #[error("the path holds a NUL byte")]
+    #[error("the path contains a NUL byte")]
     Nul,
     /// The path, or one of its components, is too long.
     #[error("the path is too long ({bytes} bytes, at most {limit})")]
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn what_can_never_be_right_is_refused_with_its_reason() {
         check("", "the path is empty");
-        check("x\0/../../etc/passwd", "the path holds a NUL byte");
+        check("x\0/../../etc/passwd", "the path contains a NUL byte");
         check(
             "file:///etc/passwd",
             "`file:///etc/passwd` is a URL, not a path",

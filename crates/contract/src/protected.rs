@@ -18,9 +18,9 @@ pub struct ProtectedName {
     pub reason: &'static str,
 }
 
-const GIT: &str = "git runs programs that files in this place name";
+const GIT: &str = "git runs programs named in files here";
 const SHELL: &str = "a shell runs it when it starts or ends";
-const SESSION: &str = "the system starts what it names when its user logs in";
+const SESSION: &str = "the system starts what it names at login";
 const EDITOR: &str = "an editor runs or obeys it when it opens the directory";
 const DEBUGGER: &str = "a debugger or an interpreter runs it when it starts in the directory";
 const HOOKS: &str = "git runs it as a hook once it is installed";

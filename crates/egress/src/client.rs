@@ -288,7 +288,7 @@ impl reqwest::dns::Resolve for AdmittedLookup {
         let (admission, host, port) = (Arc::clone(&self.admission), self.host.clone(), self.port);
         Box::pin(async move {
             if Host::parse(name.as_str()).ok().as_ref() != Some(&host) {
-                return Err("the name is not that of the request".into());
+                return Err("the name differs from the host of the request".into());
             }
             match admission.resolve(&host, port).await {
                 Ok(addresses) => Ok(Box::new(addresses.into_iter()) as Addrs),

@@ -106,7 +106,7 @@ impl Denial {
     pub(crate) fn why(&self, setting: &str) -> String {
         let target = &self.target;
         match &self.reason {
-            Reason::Host(error) => format!("this is no host: {error}"),
+            Reason::Host(error) => format!("not a valid host: {error}"),
             Reason::Port => "a port is a number from 1 to 65535".to_owned(),
             Reason::Scheme => {
                 "only `http://` addresses and CONNECT go through the proxy".to_owned()
@@ -193,7 +193,7 @@ impl fmt::Display for Denial {
                 write!(f, "the rule `{rule}` does not cover the port of `{target}`")
             }
             Reason::NoRule => write!(f, "no rule allows `{target}`"),
-            Reason::Host(error) => write!(f, "{target} is no host: {error}"),
+            Reason::Host(error) => write!(f, "{target} is not a valid host: {error}"),
             Reason::Port
             | Reason::Scheme
             | Reason::OtherServerName(_)

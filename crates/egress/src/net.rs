@@ -126,12 +126,12 @@ fn prepared(request: &Fetch<'_>) -> Result<HttpRequest, OpsError> {
         match (name, value) {
             // The host comes from the plan, whatever the tool wants to send.
             (Ok(name), Ok(_)) if name == http::header::HOST => {
-                return Err(invalid("the header `host` is not the tool's to set"));
+                return Err(invalid("a tool may not set the header `host`"));
             }
             (Ok(name), Ok(value)) => {
                 headers.append(name, value);
             }
-            (_, _) => return Err(invalid("a header of the request is not one")),
+            (_, _) => return Err(invalid("a header of the request is invalid")),
         }
     }
     Ok(HttpRequest {

@@ -269,7 +269,7 @@ impl HaftBuilder {
         if self.operations.is_none() && lies_inside(&data_dir, &self.workspace) {
             return Err(HostError::config(
                 "the data directory lies inside the workspace, where tools could reach the record",
-                "keep it outside, or leave it where the platform has it",
+                "keep it outside the workspace, or use the platform's default",
             ));
         }
         Ok(data_dir)

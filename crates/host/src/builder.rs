@@ -110,7 +110,7 @@ impl HostBuilder {
         let mut notes = settings.notes.clone();
         if settings.sources.is_empty() && notes.is_empty() {
             notes.push(format!(
-                "no haft.toml applies in `{}`, so the preset `careful` holds and no rule does; \
+                "no haft.toml applies in `{}`, so only the preset `careful` applies; \
                  `haft init` makes it a workspace",
                 settings.places.workspace.display()
             ));

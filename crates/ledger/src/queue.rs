@@ -38,8 +38,8 @@ const MAX_PENDING_SEEN: usize = 16_384;
 const TOO_MANY: &str = "too many calls are open at once; wait for some to end";
 
 /// Why a call is not opened when the queue is full and nothing is being written.
-const NOTHING_WRITTEN: &str = "its queue is full and nothing of it gets written; the disk does not \
-                               answer, or another program holds the record";
+const NOTHING_WRITTEN: &str = "its queue is full and nothing is being written; the disk does not \
+                               respond, or another program has locked the record";
 
 /// A queued message and its counted bytes.
 #[derive(Debug)]

@@ -368,7 +368,7 @@ impl CedarPolicy {
                 };
                 if verdict == Verdict::Deny && rule.verdict == Verdict::Ask {
                     format!(
-                        "{} asks before {what}, and preset `{preset}` asks nobody",
+                        "{} asks before {what}, and preset `{preset}` never asks",
                         rule.origin
                     )
                 } else {
@@ -384,12 +384,12 @@ impl CedarPolicy {
                     .omits(agent)
                     .map_or("any file", |file| &file.source);
                 format!(
-                    "agent `{agent}` has no `[agents.{agent}]` section in {place}, so it may do \
-                     nothing unasked, such as {what}"
+                    "agent `{agent}` has no `[agents.{agent}]` section in {place}, so everything \
+                     it does needs approval, including {what}"
                 )
             }
             (DecidingCause::Unclear, Verdict::Deny) => {
-                format!("{what} is not fully understood, and preset `{preset}` asks nobody")
+                format!("{what} is not fully understood, and preset `{preset}` never asks")
             }
             (DecidingCause::Unclear, _) => format!("{what} is not fully understood, so it asks"),
             (DecidingCause::Refused(refusal), _) => format!("{what} is never allowed: {refusal}"),
@@ -401,7 +401,7 @@ impl CedarPolicy {
                 format!("no rule allows {what}, so preset `{preset}` asks")
             }
             (DecidingCause::Preset, Verdict::Deny) => {
-                format!("no rule allows {what}, and preset `{preset}` asks nobody")
+                format!("no rule allows {what}, and preset `{preset}` never asks")
             }
         };
         if let Some(why) = segment::why(question, judged) {

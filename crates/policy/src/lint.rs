@@ -102,7 +102,7 @@ impl fmt::Display for Finding {
             FindingKind::Shadowed { by } => write!(f, "`{text}` has no effect: {by} covers it"),
             FindingKind::CommandWildcard => write!(
                 f,
-                "`{text}` can never match: a wildcard in allow stands for words of one named program"
+                "`{text}` can never match: in allow, a wildcard matches only words after a named program"
             ),
         }
     }

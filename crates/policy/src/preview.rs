@@ -54,7 +54,7 @@ impl CedarPolicy {
 
 /// The note on a command whose files cannot be determined.
 const UNBOUND: &str =
-    "which files it works on is known only when it runs; they may change after the answer";
+    "the files it works on are known only when it runs, and may change after you answer";
 
 fn of_segment(segment: &Segment, verdict: Verdict) -> CommandPreview {
     let runs = segment.runs().iter().map(|what| TouchTarget {

@@ -228,7 +228,7 @@ impl<'s> Reader<'s> {
         if let Some((key, _)) = table.get_key_value("allow") {
             self.problem(
                 key.span().start,
-                format!("`allow` does not belong into {title}: it can only narrow"),
+                format!("`allow` does not belong in {title}, which can only restrict"),
                 Some("put it into [policy], [agents.NAME], [tenants.NAME] or [users.NAME]"),
             );
         }
@@ -339,7 +339,7 @@ impl<'s> Reader<'s> {
                 | DeValue::Datetime(_)
                 | DeValue::Array(_) => self.problem(
                     entry.span().start,
-                    "a rule is a text",
+                    "a rule must be a string",
                     Some("write \"tool\" or { rule = \"tool(pattern)\", matches = [\"…\"] }"),
                 ),
             }
@@ -421,7 +421,7 @@ impl<'s> Reader<'s> {
         for entry in self.array(value, "after") {
             let text = self.text(entry, "an entry of `after`")?;
             if AfterReading::parse([text]).is_err() {
-                let message = format!("`{text}` is nothing a session can have read from");
+                let message = format!("`{text}` is not a source a session can read from");
                 self.problem(entry.span().start, message, Some(hint));
                 return None;
             }
@@ -542,7 +542,7 @@ impl<'s> Reader<'s> {
     fn text<'v>(&mut self, value: &'v Value<'_>, what: &str) -> Option<&'v str> {
         let text = value.get_ref().as_str();
         if text.is_none() {
-            self.problem(value.span().start, format!("{what} must be a text"), None);
+            self.problem(value.span().start, format!("{what} must be a string"), None);
         }
         text
     }

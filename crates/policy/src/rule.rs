@@ -304,21 +304,21 @@ impl RuleError {
             RuleErrorKind::Empty | RuleErrorKind::Parenthesis | RuleErrorKind::Tool => {
                 "write `tool`, `tool(pattern)`, `provider/tool`, `mcp__server__*` or `@group`"
             }
-            RuleErrorKind::EmptyPattern => "leave the parentheses away to speak of every input",
+            RuleErrorKind::EmptyPattern => "omit the parentheses to match every input",
             RuleErrorKind::NotRelative | RuleErrorKind::Climbs => {
                 "paths are relative to the workspace, such as `src/**` or `**/.env`"
             }
             RuleErrorKind::Whitespace => "remove the whitespace between the parentheses",
             RuleErrorKind::NotAHost => "write the host alone, such as `domain:example.com`",
             RuleErrorKind::GroupPath => {
-                "write `read(…)` or `write(…)`, which speak of every tool; `bash(…)` for commands"
+                "use `read(…)` or `write(…)`, which apply to every tool, or `bash(…)` for commands"
             }
             RuleErrorKind::Glob(_) => "put `\\` before a character that is meant literally",
             RuleErrorKind::CommandWildcard => {
                 "name the program of one command, such as `bash(npm run *)`, or allow the exact text"
             }
             RuleErrorKind::AfterName => {
-                "leave `after` away, or put the rule into `ask` or `deny` to speak only after that"
+                "remove `after`, or move the rule to `ask` or `deny` so that it applies only then"
             }
         }
     }
@@ -350,11 +350,11 @@ impl fmt::Display for RuleError {
             RuleErrorKind::Glob(error) => write!(f, "`{rule}` is not a valid glob: {error}"),
             RuleErrorKind::CommandWildcard => write!(
                 f,
-                "`{rule}` can never match: a wildcard in allow stands for words of one named program"
+                "`{rule}` can never match: in allow, a wildcard matches only words after a named program"
             ),
             RuleErrorKind::AfterName => write!(
                 f,
-                "`after` changes nothing about `{rule}`: an allow that names a tool holds whatever was read"
+                "`after` changes nothing about `{rule}`: an allow rule that names a tool applies whatever was read"
             ),
         }
     }

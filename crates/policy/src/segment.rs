@@ -76,7 +76,8 @@ pub(crate) fn why(question: &Question<'_>, judged: &JudgedQuestion<'_>) -> Optio
     }
     let call = CallFacts::of(question);
     if !is_confined(segment, call) {
-        let why = "it runs what files in the workspace or its input say, which a rule allows only in a sandbox";
+        let why =
+            "it runs code from workspace files or its input, which a rule allows only in a sandbox";
         return Some(why.to_owned());
     }
     let unlisted = segment

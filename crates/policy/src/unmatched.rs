@@ -97,6 +97,6 @@ fn instead(rule: &Rule, accesses: &[Access]) -> String {
     if hosts {
         format!("write `{selector}(domain:{text})` for a host")
     } else {
-        format!("write `{selector}` without a pattern, which speaks of every call")
+        format!("write `{selector}` without a pattern, which matches every call")
     }
 }

@@ -61,14 +61,14 @@ impl CedarPolicy {
                         format!("{rule} denies every use of `{name}` to agent `{agent}`")
                     }
                     (_, _) => format!(
-                        "no rule allows `{name}` to agent `{agent}`, and preset `{preset}` asks nobody"
+                        "no rule allows `{name}` to agent `{agent}`, and preset `{preset}` never asks"
                     ),
                 };
                 return Some((rule, reason));
             }
             if preset == Preset::Locked && self.index.some_allow(&slots).is_none() {
                 let reason = format!(
-                    "no rule allows any use of `{name}` to agent `{agent}`, and preset `locked` asks nobody"
+                    "no rule allows any use of `{name}` to agent `{agent}`, and preset `locked` never asks"
                 );
                 return Some((None, reason));
             }

@@ -136,7 +136,7 @@ impl PastChanges for ChangeHistory {
                 named.contains(&content)
             };
             if !known {
-                let message = "none of the calls that were named left this content";
+                let message = "this content does not come from any of the named calls";
                 return Err(ToolError::new(ErrorKind::NotInPlan, message));
             }
             let artifacts = self.engine.ledger.artifacts();

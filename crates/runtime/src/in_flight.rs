@@ -140,8 +140,8 @@ impl NotTaken {
                 .hint("repeat the call when fewer are in flight"),
             ),
             Self::ShuttingDown => {
-                let message = "this Haft is shutting down, so the call is not taken".to_owned();
-                let error = unavailable(message).hint("repeat the call when it is up again");
+                let message = "Haft is shutting down and accepts no more calls".to_owned();
+                let error = unavailable(message).hint("repeat the call when Haft runs again");
                 halt(error).denied_by(DeniedBy::Ledger)
             }
         }

@@ -150,6 +150,6 @@ async fn withdraw(
     id: ApprovalId,
 ) {
     if let Err(error) = approvals.withdraw(tenant, id, engine.clock.now()).await {
-        tracing::warn!(%error, %id, "a question could not be taken back; it lapses by itself");
+        tracing::warn!(%error, %id, "a question could not be withdrawn; it will lapse by itself");
     }
 }

@@ -83,7 +83,7 @@ pub(crate) async fn show(
     let bytes = preview.bytes();
     if bytes > MAX_PREVIEW_BYTES {
         return Err(cannot_be_shown(format!(
-            "what it would do takes {bytes} bytes to show, and at most {MAX_PREVIEW_BYTES} can be \
+            "its preview has {bytes} bytes, and at most {MAX_PREVIEW_BYTES} can be \
              shown"
         ))
         .hint("split it into several calls; nothing is approved that cannot be shown whole"));
@@ -243,7 +243,7 @@ fn commands(
         text: access.command.text(),
         touches: Vec::new(),
         may_name: Vec::new(),
-        opaque: Some("its words were not looked at one by one".to_owned()),
+        opaque: Some("its words were not checked individually".to_owned()),
         unbound: None,
         verdict: Verdict::Ask,
     };

@@ -223,7 +223,7 @@ impl Runtime {
         let approvals = self.engine.ledger.approvals();
         let ended = approvals.end_session(&principal.tenant, &principal.session, now);
         if let Err(error) = ended.await {
-            tracing::warn!(%error, "open questions of an ended session could not be taken back");
+            tracing::warn!(%error, "open questions of an ended session could not be withdrawn");
         }
         warn_of(self.engine.processes.end_session(principal).await);
     }

@@ -224,7 +224,8 @@ impl Workspace {
         let place = InWorkspace(Arc::clone(self));
         match self.calls_in_flight {
             Some(most) if before >= most => {
-                let message = format!("{most} calls are in flight in this workspace already");
+                let message =
+                    format!("this workspace already has {most} calls in flight, its limit");
                 let error = ToolError::new(ErrorKind::Unavailable, message)
                     .hint("repeat the call when fewer are in flight");
                 Err(HaltedCall::before_anything(error))

@@ -54,13 +54,13 @@ impl MissingFacility {
     /// What is missing, as a sentence without a full stop.
     pub fn reason(self) -> String {
         match self {
-            Self::Helper => "the program that sets up sandboxes is not known".to_owned(),
+            Self::Helper => "no helper program to set up sandboxes was found".to_owned(),
             Self::HelperInWorkspace => {
                 "the program that sets up sandboxes lies in the workspace".to_owned()
             }
             Self::Bubblewrap => "bubblewrap is not installed".to_owned(),
             Self::Gvisor => "gVisor's `runsc` is not installed".to_owned(),
-            Self::UserNamespaces => "this kernel lets no user make namespaces".to_owned(),
+            Self::UserNamespaces => "this kernel does not let users create namespaces".to_owned(),
             Self::Landlock { found: 0, needed } => {
                 format!("this kernel has no Landlock, and version {needed} is needed")
             }

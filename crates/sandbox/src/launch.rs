@@ -281,7 +281,7 @@ impl Setup {
                     )),
                     _,
                 ) => {
-                    return Err(self.fail("its init does not keep to the protocol"));
+                    return Err(self.fail("its init violated the protocol"));
                 }
             }
         }
@@ -305,11 +305,7 @@ impl Setup {
         tracing::warn!(tier = %self.tier, words = %words.escape_debug(), "a sandbox was not set up");
         if WITHOUT_NAMESPACES.iter().any(|said| words.contains(said)) {
             let missing = MissingFacility::UserNamespaces;
-            return self.fail(&format!(
-                "{} (to do: {})",
-                missing.reason(),
-                missing.remedy()
-            ));
+            return self.fail(&format!("{} (fix: {})", missing.reason(), missing.remedy()));
         }
         self.fail("it ended before it was ready; the log says why")
     }
@@ -384,6 +380,8 @@ fn readable(descriptor: BorrowedFd<'_>, deadline: Instant) -> Result<bool, Errno
 fn unavailable(tier: Tier, why: &str) -> OpsError {
     OpsError::new(
         ErrorKind::TierUnavailable,
-        format!("the sandbox of tier `{tier}` could not be set up: {why}; `haft doctor` says more"),
+        format!(
+            "the sandbox of tier `{tier}` could not be set up: {why}; run `haft doctor` for details"
+        ),
     )
 }

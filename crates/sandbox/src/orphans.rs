@@ -143,7 +143,7 @@ impl BaseDirectories {
         let usual = self.temporary.join(base_name());
         match RuntimeDirectory::open(&usual) {
             Err(RuntimeDirectoryError::NotPrivate(taken)) => {
-                tracing::warn!(path = %taken.display(), "not this user's alone; another is made");
+                tracing::warn!(path = %taken.display(), "it does not belong to this user alone; using another directory");
                 self.made_up()
             }
             other => other,

@@ -150,7 +150,7 @@ fn check_place(root: &Path) -> Result<(), OpsError> {
             ErrorKind::TierUnavailable,
             format!(
                 "a workspace that covers `{place}` or lies in it cannot be sandboxed; use a \
-                 directory of its own"
+                 separate directory"
             ),
         )),
     }

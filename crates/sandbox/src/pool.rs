@@ -15,7 +15,7 @@ where
             tracing::error!(%error, "blocking file work did not finish");
             Err(OpsError::new(
                 ErrorKind::Internal,
-                "the operation failed inside; the log has the detail",
+                "internal error; see the log for details",
             ))
         }
     }

@@ -179,7 +179,7 @@ pub fn apparmor(facts: &HostFacts) -> Option<Remedy> {
     }
     Some(Remedy::new(
         "AppArmor keeps bubblewrap from using user namespaces \
-         (kernel.apparmor_restrict_unprivileged_userns is 1); a profile lets it, and nobody else",
+         (kernel.apparmor_restrict_unprivileged_userns is 1); a profile can allow it for bubblewrap alone",
         [
             "printf '%s\\n' 'abi <abi/4.0>,' 'include <tunables/global>' \
              'profile bwrap /usr/bin/bwrap flags=(unconfined) {' '  userns,' '}' \
@@ -248,7 +248,7 @@ fn landlock(facts: &HostFacts, needed: i32) -> Option<Remedy> {
         "sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&lsm=landlock,{modules} /' /etc/default/grub"
     );
     Some(Remedy::new(
-        format!("Landlock is not among the security modules that are on ({modules})"),
+        format!("Landlock is not among the active security modules ({modules})"),
         [grub.as_str(), "sudo update-grub && sudo reboot"],
     ))
 }
@@ -257,7 +257,7 @@ fn install_gvisor(facts: &HostFacts) -> Option<Remedy> {
     if facts.runsc == ProgramPresence::Installed {
         return None;
     }
-    let problem = "gVisor (runsc) is not installed; only those need it who want a kernel between \
+    let problem = "gVisor (runsc) is not installed; needed only to put another kernel between \
                    commands and this one";
     Some(match facts.packages {
         Some(PackageManager::Apt) => Remedy::new(problem, ["sudo apt-get install --yes runsc"]),

@@ -151,7 +151,7 @@ fn quarantine(options: &SandboxOptions) -> Quarantine {
     let opened = options.quarantine.as_deref().map(Quarantine::open);
     opened.and_then(Result::ok).unwrap_or_else(|| {
         if let Some(path) = &options.quarantine {
-            tracing::warn!(path = %path.display(), "the quarantine is not private; things are renamed instead");
+            tracing::warn!(path = %path.display(), "the quarantine directory is not private; files are renamed in place instead");
         }
         Quarantine::default()
     })
@@ -162,6 +162,6 @@ fn unavailable(missing: &[MissingFacility]) -> OpsError {
     let remedies: Vec<&str> = missing.iter().map(|missing| missing.remedy()).collect();
     OpsError::new(
         ErrorKind::TierUnavailable,
-        format!("{} (to do: {})", reasons.join("; "), remedies.join("; ")),
+        format!("{} (fix: {})", reasons.join("; "), remedies.join("; ")),
     )
 }

@@ -94,11 +94,11 @@ fn connection(destination: &Destination, said: &str) -> ConnectError {
         .hint("turn on `Subsystem sftp internal-sftp` in its `sshd_config`");
     }
     let words = match told(said) {
-        words if words.is_empty() => " without a word from `ssh`".to_owned(),
+        words if words.is_empty() => " without a message from `ssh`".to_owned(),
         words => words,
     };
     ConnectError::new(format!("the connection to `{destination}` ended{words}")).hint(format!(
-        "try `ssh -v {destination} true`: it says how far it comes"
+        "try `ssh -v {destination} true`: it shows where it fails"
     ))
 }
 

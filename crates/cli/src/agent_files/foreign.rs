@@ -159,7 +159,7 @@ pub(crate) fn this_program() -> Result<PathBuf, Stop> {
         .filter(|path| path.is_absolute() && path.to_str().is_some() && path.is_file())
         .ok_or_else(|| {
             Stop::config(
-                "where this program lies cannot be found out",
+                "the path of this program cannot be determined",
                 "start it again from where it is installed",
             )
         })

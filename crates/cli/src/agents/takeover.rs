@@ -154,7 +154,7 @@ impl TakenOverServer {
     ) -> Result<(), String> {
         let known = url.starts_with("https://") || url.starts_with("http://");
         if !known || url.contains('$') {
-            return Err("its address is no plain http or https address".to_owned());
+            return Err("its address is not a plain http or https address".to_owned());
         }
         self.settings.push(("url", Value::from(url)));
         if events_only || url.trim_end_matches('/').ends_with("/sse") {

@@ -73,7 +73,7 @@ impl AskArgs {
         match (self.ask, somebody_is_there()) {
             (Some(AskWhere::Here) | None, true) => Ok(AnswerSource::Here),
             (Some(AskWhere::Here), false) => Err(Stop::usage(
-                "`--ask here` needs a person at a terminal, and this is none",
+                "`--ask here` needs a person at a terminal, and there is none",
                 "use `--ask elsewhere` and answer with `haft approvals --watch` in a terminal",
             )),
             (Some(AskWhere::Elsewhere), _) => Ok(AnswerSource::Elsewhere),
@@ -83,8 +83,8 @@ impl AskArgs {
 }
 
 /// Printed when a call left something in the background.
-const LEFT_RUNNING: &str = "the process in the background has ended with this command: only a \
-     session that goes on keeps one (an agent, `haft batch`, a program with Haft inside)";
+const LEFT_RUNNING: &str = "the background process ended with this command: only a \
+     session that continues keeps one (an agent, `haft batch`, a program with Haft inside)";
 
 /// Runs the command.
 pub(crate) async fn run(args: CallArgs, app: &App) -> Result<Exit, Stop> {

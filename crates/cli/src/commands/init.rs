@@ -20,7 +20,7 @@ use crate::{
 /// Make the current directory a workspace
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// What applies where no rule speaks
+    /// What applies when no rule matches
     #[arg(long, value_name = "PRESET", default_value = "careful")]
     preset: PresetName,
 }

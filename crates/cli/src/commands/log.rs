@@ -40,13 +40,13 @@ pub(crate) struct LogArgs {
     /// Only calls of this session
     #[arg(long, value_name = "NAME")]
     session: Option<SessionId>,
-    /// Only calls that ended so
+    /// Only calls with this outcome
     #[arg(long, value_name = "OUTCOME", value_parser = terminal)]
     outcome: Option<Terminal>,
     /// At most this many calls
     #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 20)]
     limit: usize,
-    /// Go on printing calls as they end
+    /// Keep printing calls as they end
     #[arg(long, short = 'f')]
     follow: bool,
 }

@@ -42,7 +42,7 @@ pub(crate) struct PolicyArgs {
 
 #[derive(Debug, Subcommand)]
 enum PolicyCommand {
-    /// Print the rules in force and where each one stands
+    /// Print the rules in force and where each is defined
     Show(ShowArgs),
     /// Say what the rules say about a call, without running it
     Check(CheckArgs),

@@ -157,8 +157,7 @@ fn read_from(form: &Map<String, Value>) -> Page {
         return Page::new();
     }
     let sources = visible::line(&read_from.join(", "));
-    let said =
-        format!("{sources}: this session has; what is written there may be behind this call");
+    let said = format!("{sources}; text from there may have caused this call");
     Page::new().field("read from", said)
 }
 
@@ -311,7 +310,7 @@ fn program_in_words(program: &Value) -> String {
     let path = visible::line(text(program.get("path")));
     match program.get("version").and_then(Value::as_str) {
         Some(version) => format!("{path} as it is now ({})", visible::line(version)),
-        None => format!("{path}, which is no file of the workspace now"),
+        None => format!("{path}, which is not a file in the workspace now"),
     }
 }
 

@@ -45,7 +45,7 @@ impl CannotShow {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Secret => {
-                "the call holds a secret, which the record does not keep: answer where it was asked, or refuse it"
+                "the call contains a secret, which the record does not keep: answer where it was asked, or refuse it"
             }
             Self::Altered => "the question on record is not the one that was asked: refuse it",
         }

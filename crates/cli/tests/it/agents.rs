@@ -181,7 +181,7 @@ fn a_file_that_is_not_what_it_should_be_is_left_alone() {
         let stage = Stage::bare();
         let path = place(&stage, file, broken);
         let error = stage.haft(&["mcp", "install", agent]).fails(7);
-        assert!(error.contains("cannot be read as what it is"), "{error}");
+        assert!(error.contains("cannot be parsed"), "{error}");
         assert!(error.contains("hint: "), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), broken);
         let elsewhere = stage.home.join("elsewhere");

@@ -73,7 +73,7 @@ fn a_yes_needs_the_digest_of_what_was_shown() {
         .haft(&["approve", &id, "--yes", "--digest", "ab"])
         .fails(2);
     let other = stage.haft(&["approve", &id, "--yes", "--digest", &"0".repeat(64)]);
-    assert!(other.fails(11).contains("another plan"));
+    assert!(other.fails(11).contains("a different plan"));
     assert!(!stage.exists("made.txt"));
     // The beginning of the id will do.
     stage
@@ -165,7 +165,7 @@ fn ap_06_what_a_call_runs_answers_no_question() {
         assert!(ran.all().contains(why), "{}", ran.all());
         assert!(
             ran.all()
-                .contains("nobody answers, grants or trusts from within a call"),
+                .contains("answering, granting and trusting are not allowed from within a call"),
             "{}",
             ran.all()
         );

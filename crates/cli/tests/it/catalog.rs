@@ -316,7 +316,7 @@ fn cost_says_what_each_tool_and_server_takes_and_what_each_mode_lists() {
     for part in [
         "never started, so nothing is known of it: `haft mcp review silent`",
         "mcp__many__forecast",
-        "over the budget of 20000 tokens",
+        "exceed the budget of 20000 tokens",
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }

@@ -39,7 +39,7 @@ fn a_trusted_file_that_changed_stops_everything_until_it_is_trusted_again() {
     );
     fs::remove_file(stage.work.join("haft.toml")).unwrap();
     let error = stage.haft(&["call", "list", "path=."]).fails(7);
-    assert!(error.contains("its rules with it"), "{error}");
+    assert!(error.contains("its rules are missing"), "{error}");
     stage.haft(&["trust", "--forget"]).ok();
     stage.haft(&["call", "list", "path=."]).ok();
 }
@@ -61,7 +61,7 @@ fn a_workspace_that_holds_hafts_own_files_is_refused() {
     let stage = Stage::bare();
     let home = stage.home.to_str().unwrap();
     let error = stage.haft(&["call", "list", "path=.", "-C", home]).fails(7);
-    assert!(error.contains("holds Haft's own files"), "{error}");
+    assert!(error.contains("contains Haft's own files"), "{error}");
 }
 
 #[test]
@@ -374,7 +374,7 @@ fn sb_36_commands_are_never_shown_what_haft_obeys_and_records() {
                 format!("[policy]\n[sandbox]\n{key} = [\"{place}\"]\n"),
             );
             let error = stage.haft(&["trust"]).fails(7);
-            assert!(error.contains("which holds Haft's own files"), "{error}");
+            assert!(error.contains("which contains Haft's own files"), "{error}");
         }
         for place in ["/proc", "/sys/kernel", "/dev/shm"] {
             stage.write(

@@ -153,9 +153,12 @@ fn ap_11_what_runs_anything_is_granted_only_word_for_word() {
     for (rule, says) in [
         ("bash", "it would allow every command"),
         ("bash(*)", "can never match"),
-        ("bash(bash -lc *)", "`bash` runs whatever its words say"),
-        ("bash(env *)", "`env` runs whatever its words say"),
-        ("bash(python -c *)", "`python` runs whatever its words say"),
+        ("bash(bash -lc *)", "`bash` runs whatever its arguments say"),
+        ("bash(env *)", "`env` runs whatever its arguments say"),
+        (
+            "bash(python -c *)",
+            "`python` runs whatever its arguments say",
+        ),
         (
             "bash(git -c alias.x=!sh *)",
             "makes the program do something else",

@@ -208,7 +208,7 @@ fn mc_19_what_a_session_has_read_from_holds_across_restarts() {
     // A person is told.
     let mut terminal = stage.terminal(&["call", "--session", "one", "mcp__b__post"]);
     let question = terminal.until("[y/N]");
-    let told = "mcp:a, mcp:b: this session has";
+    let told = "mcp:a, mcp:b; text from there";
     assert!(question.contains(told), "{question}");
     terminal.types("y\n");
     let (_, screen) = terminal.end();

@@ -115,7 +115,7 @@ fn a_process_left_in_the_background_ends_with_the_command() {
         assert!(ran.stdout.contains("started"), "{}", ran.all());
         assert!(ran.stdout.contains("p1 running"), "{}", ran.all());
         assert!(
-            ran.stderr.contains("has ended with this command"),
+            ran.stderr.contains("ended with this command"),
             "{}",
             ran.all()
         );

@@ -156,7 +156,7 @@ fn a_program_with_another_hash_is_told_with_both() {
         failed.contains(&format!("{wanted} was trusted")),
         "{failed}"
     );
-    assert!(failed.contains("`sha256` of its entry"), "{failed}");
+    assert!(failed.contains("`sha256` in its entry"), "{failed}");
     let hash = sha256(&fs::read(program).unwrap());
     assert!(failed.contains(&hash), "{failed}");
     fs::write(

@@ -40,13 +40,13 @@ impl AddressClass {
         match self {
             Self::Public => "public",
             Self::Metadata => "a metadata address",
-            Self::Unspecified => "no address of a host",
+            Self::Unspecified => "an unspecified address",
             Self::Loopback => "a loopback address",
             Self::Private => "a private address",
-            Self::Carrier => "an address behind a carrier's translation",
+            Self::Carrier => "a carrier-grade NAT address",
             Self::LinkLocal => "a link-local address",
             Self::Multicast => "a multicast address",
-            Self::Documentation => "an address for documentation",
+            Self::Documentation => "a documentation address",
             Self::Reserved => "a reserved address",
             Self::Tunnel => "a tunnel address",
         }

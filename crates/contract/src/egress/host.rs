@@ -128,10 +128,10 @@ impl fmt::Display for HostError {
         match self {
             Self::Empty => f.write_str("the host is missing"),
             Self::TooLong => write!(f, "a host has at most {MAX_HOST_BYTES} bytes"),
-            Self::Character(c) => write!(f, "`{}` is in no host", c.escape_debug()),
-            Self::Label => f.write_str("between dots come 1 to 63 letters, digits and hyphens"),
-            Self::Number => f.write_str("an IPv4 address is written as four decimal numbers"),
-            Self::Brackets => f.write_str("between brackets comes an IPv6 address"),
+            Self::Character(c) => write!(f, "`{}` is not allowed in a host", c.escape_debug()),
+            Self::Label => f.write_str("each label must have 1 to 63 letters, digits or hyphens"),
+            Self::Number => f.write_str("an IPv4 address must be four decimal numbers"),
+            Self::Brackets => f.write_str("the brackets must contain an IPv6 address"),
         }
     }
 }

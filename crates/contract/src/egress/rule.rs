@@ -165,13 +165,13 @@ impl fmt::Display for HostRule {
 
 impl fmt::Display for HostRuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no host rule: ", self.text.escape_debug())?;
+        write!(f, "`{}` is not a host rule: ", self.text.escape_debug())?;
         match self.fault {
             RuleFault::Host(error) => write!(f, "{error}"),
             RuleFault::Port => f.write_str("a port is a number from 1 to 65535"),
             RuleFault::Bracket => f.write_str("an IPv6 address is written `[::1]` or `[::1]:443`"),
-            RuleFault::Page => f.write_str("it names a host alone, neither scheme nor path"),
-            RuleFault::Wildcard => f.write_str("`*` stands for the whole first label: `*.docs.rs`"),
+            RuleFault::Page => f.write_str("name only a host, without scheme or path"),
+            RuleFault::Wildcard => f.write_str("`*` must be the whole first label: `*.docs.rs`"),
         }
     }
 }

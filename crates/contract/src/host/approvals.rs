@@ -285,7 +285,7 @@ pub enum AnswerError {
     #[error("there is no such question")]
     Unknown,
     /// It is no longer open.
-    #[error("the question is {} already", .state.as_str())]
+    #[error("the question is already {}", .state.as_str())]
     NotOpen {
         /// Its current state.
         state: ApprovalState,
@@ -294,11 +294,12 @@ pub enum AnswerError {
     #[error("nobody answers their own question, and a credential needs the scope `approve`")]
     NotYours,
     /// The digest is that of another plan.
-    #[error("the answer is to another plan than the one that is asked about")]
+    #[error("the answer is for a different plan")]
     OtherPlan,
     /// The record cannot show the whole question.
     #[error(
-        "the call holds a secret, which the record does not keep, so it cannot be shown whole here; \
+        "the call contains a secret, which the record does not keep, so it cannot be shown in full \
+         here; \
          answer where it was asked"
     )]
     NotShown,

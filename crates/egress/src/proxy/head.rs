@@ -153,12 +153,10 @@ fn request_line(line: &str) -> Result<(String, String, Version), HeadError> {
         _ => return Err(HeadError("only HTTP/1.0 and HTTP/1.1 are spoken here")),
     };
     if method.is_empty() || !method.bytes().all(is_token) {
-        return Err(HeadError("the method is no word"));
+        return Err(HeadError("the method is not valid"));
     }
     if target.is_empty() || !target.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(HeadError(
-            "the address holds characters that no address has",
-        ));
+        return Err(HeadError("the address contains invalid characters"));
     }
     Ok(((*method).to_owned(), (*target).to_owned(), version))
 }
@@ -168,7 +166,7 @@ fn header(line: &str) -> Result<Header, HeadError> {
         .split_once(':')
         .ok_or(HeadError("a header has no colon"))?;
     if name.is_empty() || !name.bytes().all(is_token) {
-        return Err(HeadError("a header's name is no word"));
+        return Err(HeadError("a header's name is not valid"));
     }
     let value = value.trim_matches([' ', '\t']);
     if value.chars().any(|c| c.is_ascii_control() && c != '\t') {

@@ -105,7 +105,7 @@ pub(super) fn request<'a>(
         Some(named) => return Err(Reason::OtherHostHeader(named.escape_debug().collect())),
     }
     if path.contains('#') {
-        return Err(Reason::Protocol("an address that is sent has no `#`"));
+        return Err(Reason::Protocol("the address must not contain `#`"));
     }
     Ok(Request {
         head,

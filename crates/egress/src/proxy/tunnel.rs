@@ -164,7 +164,7 @@ fn judge_hello(hello: &ClientHello, host: &Host) -> Option<Reason> {
         (ClientHello::Unnamed, Host::Name(_)) => Some(Reason::NoServerName),
         (ClientHello::Hidden, _) => Some(Reason::HiddenServerName),
         (ClientHello::Incomplete | ClientHello::Malformed, _) => Some(Reason::Protocol(
-            "the TLS connection begins with no hello that can be read",
+            "the TLS connection does not start with a valid client hello",
         )),
     }
 }

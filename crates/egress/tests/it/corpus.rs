@@ -374,7 +374,7 @@ fn names_target(refusal: &Refusal, target: &str) -> Result<(), String> {
     };
     let settable = refusal.why.contains(SETTING)
         || refusal.why.contains("no setting")
-        || refusal.why.contains("no host")
+        || refusal.why.contains("not a valid host")
         || refusal.why.contains("a port is");
     if !told.contains(&readable) || !settable {
         return Err(format!("{refusal:?} names neither host nor setting"));

@@ -228,7 +228,7 @@ fn in_words(piece: &Content) -> String {
         } => match body {
             ResourceBody::Text(text) => format!("[{uri}]\n{text}"),
             ResourceBody::Bytes(data) => {
-                let media_type = media_type.as_deref().unwrap_or("of no known type");
+                let media_type = media_type.as_deref().unwrap_or("of unknown type");
                 left_out(&format!("resource `{uri}`"), media_type, data)
             }
         },

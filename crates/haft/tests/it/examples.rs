@@ -57,7 +57,7 @@ async fn example_approvals() {
             "  because: no rule allows writing `notes.txt`, so preset `careful` asks",
             "asked about `bash`:",
             "  run make deploy",
-            "  because: no rule allows running `make deploy`, so preset `careful` asks: it runs what files in the workspace or its input say, which a rule allows only in a sandbox",
+            "  because: no rule allows running `make deploy`, so preset `careful` asks: it runs code from workspace files or its input, which a rule allows only in a sandbox",
             "write: succeeded",
             "bash: denied: denied: ada refused: no commands today\n\
              hint: do not repeat the call; ask what to do instead",
@@ -76,7 +76,7 @@ async fn example_agent_loop() {
         &[
             "look_1: notes.txt  9 bytes",
             "look_2: buy milk",
-            "try_1: denied: no rule allows running `rm -rf /`, and preset `locked` asks nobody",
+            "try_1: denied: no rule allows running `rm -rf /`, and preset `locked` never asks",
             "write_1: created out/summary.txt (9 bytes)",
             "model: I wrote a summary.",
             "record: operator write succeeded",

@@ -469,7 +469,7 @@ async fn quotas(two: &Two) {
     eventually("one runs", || two.running.load(Ordering::SeqCst) == 1).await;
     let full = two.call(one, "read", json!({"path": "notes.txt"})).await;
     assert!(
-        full.model_text().contains("in this workspace"),
+        full.model_text().contains("this workspace already has"),
         "{}",
         full.model_text()
     );

@@ -203,7 +203,11 @@ impl Reader<'_> {
         for folder in entries.into_iter().flatten() {
             match folder.get_ref().as_str() {
                 Some(folder) => self.file.script_folders.push(folder.to_owned()),
-                None => self.problem(folder.span().start, "a folder is a text", "write \"tools\""),
+                None => self.problem(
+                    folder.span().start,
+                    "a folder must be a string",
+                    "write \"tools\"",
+                ),
             }
         }
         if entries.is_none() {
@@ -258,7 +262,7 @@ impl Reader<'_> {
             {
                 self.problem(
                     value.span().start,
-                    format!("`{key}` must be a text"),
+                    format!("`{key}` must be a string"),
                     "write it in quotes",
                 );
             }

@@ -104,7 +104,9 @@ pub fn check(argv: &[String]) -> Result<(), UnpinnedCommand> {
     let program = name_of(program);
     if SHELLS.contains(&program) && rest.iter().any(|word| runs_text(word)) {
         return Err(UnpinnedCommand {
-            message: format!("`{program}` would run a text, and nobody could say what it starts"),
+            message: format!(
+                "`{program}` would run a script, so it is not clear which program it starts"
+            ),
             hint:
                 "write the program and its arguments as a list, such as [\"node\", \"server.js\"]; \
                    variables go to `env`, the directory to `cwd`; for more than that, write a \

@@ -263,7 +263,11 @@ impl Reader<'_> {
     ) -> Option<Target> {
         match (table.get("command"), table.get("url")) {
             (Some(command), None) => {
-                self.not_with(table, "oauth", "`command`: nobody logs in to a program");
+                self.not_with(
+                    table,
+                    "oauth",
+                    "`command`: only a server with `url` has a login",
+                );
                 self.not_with(
                     table,
                     "headers",
@@ -279,7 +283,7 @@ impl Reader<'_> {
                 if !(url.starts_with("https://") || url.starts_with("http://")) {
                     self.problem(
                         at,
-                        "`url` is no http or https address",
+                        "`url` is not an http or https address",
                         "write \"https://HOST/mcp\"",
                     );
                     return None;
@@ -288,7 +292,7 @@ impl Reader<'_> {
                 if !headers.is_empty() && !stays_private(&url) {
                     self.problem(
                         at,
-                        "`headers` would go over the network in the clear",
+                        "`headers` would be sent unencrypted",
                         "write an https address; plain http is for 127.0.0.1, [::1] and localhost",
                     );
                     return None;
@@ -379,7 +383,7 @@ impl Reader<'_> {
             self.problem(
                 at,
                 "`mode` is \"full\", \"basic\" or \"off\"",
-                "leave it out to have \"full\"",
+                "leave it out for \"full\"",
             );
             SandboxMode::Full
         })
@@ -408,7 +412,7 @@ impl Reader<'_> {
                 }
                 None => self.problem(
                     value.span().start,
-                    format!("`{key}.{}` must be a text", name.get_ref()),
+                    format!("`{key}.{}` must be a string", name.get_ref()),
                     "write it in quotes",
                 ),
             }
@@ -427,7 +431,7 @@ impl Reader<'_> {
                 // What was written may be the secret itself, so it is not repeated.
                 None => self.problem(
                     value.span().start,
-                    format!("`secrets.{}` is no reference", name.get_ref()),
+                    format!("`secrets.{}` is not a reference", name.get_ref()),
                     "write \"env:NAME\" or \"file:/absolute/path\"; a secret itself does not belong here",
                 ),
             }
@@ -448,7 +452,7 @@ impl Reader<'_> {
                     self.problem(
                         at,
                         format!(
-                            "the header `{name}` uses `${{{used}}}`, which no secret is called"
+                            "the header `{name}` uses `${{{used}}}`, but there is no secret `{used}`"
                         ),
                         "add it to `secrets`, such as secrets = { TOKEN = \"env:TOKEN\" }",
                     );
@@ -476,7 +480,7 @@ impl Reader<'_> {
         if number > MOST_SECONDS {
             let at = table.get(key).map_or(0, |value| value.span().start);
             let message = format!("`{key}` is a number of seconds up to {MOST_SECONDS}");
-            self.problem(at, message, "leave it out to have the default");
+            self.problem(at, message, "leave it out for the default");
             return None;
         }
         Some(Duration::from_secs(number))
@@ -496,7 +500,7 @@ impl Reader<'_> {
                 .get("concurrency")
                 .map_or(0, |value| value.span().start);
             let message = format!("`concurrency` is at most {MOST_CONCURRENT}");
-            self.problem(at, message, "leave it out to have the default");
+            self.problem(at, message, "leave it out for the default");
             return None;
         }
         usize::try_from(number).ok()

@@ -82,13 +82,13 @@ impl Reader<'_> {
             self.problem(
                 secret.span().start,
                 "`client_secret` without `client_id`",
-                "write the `client_id` it was given with",
+                "add the `client_id` that belongs to it",
             );
         }
         if let (None, Some(secret)) = (table.get("issuer"), table.get("client_secret")) {
             self.problem(
                 secret.span().start,
-                "`client_secret` without `issuer`, so that the server would say who gets the secret",
+                "`client_secret` needs `issuer`, or the server could choose who gets the secret",
                 "write `issuer = \"https://...\"`, the authorization server that gave the secret",
             );
         }
@@ -104,7 +104,7 @@ impl Reader<'_> {
         if named.is_none() {
             self.problem(
                 at,
-                "`issuer` is no address of an authorization server",
+                "`issuer` is not the address of an authorization server",
                 "write it as the authorization server does in its own metadata: `https://sso.example.com`",
             );
         }
@@ -125,7 +125,7 @@ impl Reader<'_> {
             // What was written may be the secret itself.
             self.problem(
                 at,
-                "`client_secret` is no reference to one of `secrets`",
+                "`client_secret` is not a reference to one of `secrets`",
                 "write `client_secret = \"${NAME}\"` and `secrets = { NAME = \"env:NAME\" }`",
             );
         }
@@ -138,7 +138,7 @@ impl Reader<'_> {
         if url.is_none() {
             self.problem(
                 at,
-                "`client_metadata_url` is no https address",
+                "`client_metadata_url` is not an https address",
                 "leave it out: without it Haft registers itself where it can",
             );
         }
@@ -189,20 +189,23 @@ mod tests {
         for (oauth, expect) in [
             (
                 "client_id = \"me\", client_secret = \"verysecret\"",
-                "no reference",
+                "not a reference",
             ),
             (
                 "client_id = \"me\", client_secret = \"${T}\"",
-                "no reference",
+                "not a reference",
             ),
             ("client_secret = \"${S}\"", "without `client_id`"),
             (
                 "client_id = \"me\", client_secret = \"${S}\"",
-                "without `issuer`",
+                "needs `issuer`",
             ),
-            ("issuer = \"sso\"", "no address"),
-            ("issuer = \"https://sso/?a=b\"", "no address"),
-            ("client_metadata_url = \"http://x/y\"", "no https address"),
+            ("issuer = \"sso\"", "not the address"),
+            ("issuer = \"https://sso/?a=b\"", "not the address"),
+            (
+                "client_metadata_url = \"http://x/y\"",
+                "not an https address",
+            ),
             ("private_hosts = [\"169.254.169.254\"]", "credentials"),
             ("clientid = \"me\"", "client_id"),
         ] {

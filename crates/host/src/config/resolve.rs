@@ -187,7 +187,7 @@ impl ConfigPlaces {
         {
             return Err(HostError::config(
                 format!(
-                    "the configuration `{}` lies in the workspace `{}`, where tools could change it",
+                    "the configuration `{}` is inside the workspace `{}`, where tools could change it",
                     only.display(),
                     self.workspace.display()
                 ),
@@ -199,7 +199,7 @@ impl ConfigPlaces {
             if leads_through(path, &self.workspace) {
                 return Err(HostError::config(
                     format!(
-                        "the workspace `{}` holds Haft's own files (`{}`), which no tool may reach",
+                        "the workspace `{}` contains Haft's own files (`{}`), which no tool may reach",
                         self.workspace.display(),
                         path.display()
                     ),
@@ -242,7 +242,7 @@ impl ConfigPlaces {
             if let Some(place) = shown.clone().find(touches) {
                 return Err(HostError::config(
                     format!(
-                        "{whom} `{}`, which holds Haft's own files or lies among them (`{}`)",
+                        "{whom} `{}`, which contains Haft's own files or is inside them (`{}`)",
                         place.display(),
                         own.display()
                     ),
@@ -324,7 +324,7 @@ impl ConfigPlaces {
             if self.trust.knows(path) {
                 return Err(HostError::config(
                     format!(
-                        "`{}` was trusted and is gone, and its rules with it",
+                        "`{}` was trusted but no longer exists, so its rules are missing",
                         path.display()
                     ),
                     "restore it, or forget it with `haft trust --forget`",

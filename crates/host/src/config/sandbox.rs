@@ -205,7 +205,7 @@ impl Reader<'_> {
             if number > limit.most {
                 let at = table.get(limit.key).map_or(0, |value| value.span().start);
                 let message = format!("`{}` is at most {}", limit.key, limit.most);
-                self.problem(at, message, "leave it out to have the default");
+                self.problem(at, message, "leave it out for the default");
                 continue;
             }
             set.push((*limit, number));
@@ -232,7 +232,7 @@ impl Reader<'_> {
                 }
                 self.problem(
                     at,
-                    format!("`{text}` is no place outside the workspace"),
+                    format!("`{text}` is not a place outside the workspace"),
                     "write an absolute path without `..`, such as \"/opt/data\"",
                 );
                 None
@@ -251,7 +251,7 @@ impl Reader<'_> {
         }
         self.problem(
             at,
-            format!("`{text}` is no home"),
+            format!("`{text}` is not a home directory"),
             "write an absolute path, or \"off\" to show no toolchains",
         );
         None
@@ -330,7 +330,7 @@ impl Reader<'_> {
             let at = entry.span().start;
             let text = entry.get_ref().as_str().map(str::to_owned);
             if text.is_none() {
-                let message = format!("an entry of `{key}` must be a text");
+                let message = format!("an entry of `{key}` must be a string");
                 self.problem(at, message, &format!("write {example}"));
             }
             Some((at, text?))
@@ -344,7 +344,11 @@ impl Reader<'_> {
         let at = value.span().start;
         let text = value.get_ref().as_str().map(str::to_owned);
         if text.is_none() {
-            self.problem(at, format!("`{key}` must be a text"), "write it in quotes");
+            self.problem(
+                at,
+                format!("`{key}` must be a string"),
+                "write it in quotes",
+            );
         }
         Some((at, text?))
     }
@@ -399,24 +403,24 @@ mod tests {
         );
         check(
             "[sandbox.limits]\ncpu_weight = 20000\n",
-            "haft.toml:2:14: `cpu_weight` is at most 10000\n  hint: leave it out to have the default",
+            "haft.toml:2:14: `cpu_weight` is at most 10000\n  hint: leave it out for the default",
         );
         check(
             "[sandbox]\nwritable = [\"cache\"]\n",
-            "haft.toml:2:13: `cache` is no place outside the workspace\n  hint: write an absolute path without `..`, such as \"/opt/data\"",
+            "haft.toml:2:13: `cache` is not a place outside the workspace\n  hint: write an absolute path without `..`, such as \"/opt/data\"",
         );
         check(
             "[sandbox]\nwritable = [\"/\", \"/a/../b\"]\n",
-            "haft.toml:2:13: `/` is no place outside the workspace\n  hint: write an absolute path without `..`, such as \"/opt/data\"\n\
-             haft.toml:2:18: `/a/../b` is no place outside the workspace\n  hint: write an absolute path without `..`, such as \"/opt/data\"",
+            "haft.toml:2:13: `/` is not a place outside the workspace\n  hint: write an absolute path without `..`, such as \"/opt/data\"\n\
+             haft.toml:2:18: `/a/../b` is not a place outside the workspace\n  hint: write an absolute path without `..`, such as \"/opt/data\"",
         );
         check(
             "[sandbox]\nhome = \"~\"\n",
-            "haft.toml:2:8: `~` is no home\n  hint: write an absolute path, or \"off\" to show no toolchains",
+            "haft.toml:2:8: `~` is not a home directory\n  hint: write an absolute path, or \"off\" to show no toolchains",
         );
         check(
             "[sandbox.network]\nallow = [\"https://docs.rs/\"]\n",
-            "haft.toml:2:10: `https://docs.rs/` is no host rule: it names a host alone, neither scheme nor path\n  hint: write a name, `*.` and a name, or an address, each with or without a port: \"docs.rs\", \"*.crates.io:443\"",
+            "haft.toml:2:10: `https://docs.rs/` is not a host rule: name only a host, without scheme or path\n  hint: write a name, `*.` and a name, or an address, each with or without a port: \"docs.rs\", \"*.crates.io:443\"",
         );
         check(
             "[sandbox.network]\nallow = [\"docs.rs\", \"169.254.169.254:80\"]\n",

@@ -93,7 +93,7 @@ impl Reader<'_> {
             None => {
                 self.problem(
                     at,
-                    "[ssh] says not whom to connect to",
+                    "[ssh] does not say where to connect",
                     "write `destination = \"user@host\"`",
                 );
                 None
@@ -104,7 +104,7 @@ impl Reader<'_> {
                     self.problem(
                         at,
                         error.to_string(),
-                        "write \"user@host\" or an alias of ~/.ssh/config; a port has a key of its own",
+                        "write \"user@host\" or an alias of ~/.ssh/config; set the port with `port`",
                     );
                     None
                 }
@@ -114,8 +114,8 @@ impl Reader<'_> {
         if root.is_none() {
             self.problem(
                 at,
-                "[ssh] says not which directory is the workspace",
-                "write `root = \"/srv/app\"`, or \"~/app\" for one below the home over there",
+                "[ssh] does not name the workspace directory",
+                "write `root = \"/srv/app\"`, or \"~/app\" for one in the remote home directory",
             );
         }
         Some(SshSettings {
@@ -148,7 +148,7 @@ impl Reader<'_> {
         if found.is_none() {
             let at = table.get(key).map_or(0, |value| value.span().start);
             let message = format!("`{key}` is a number from 1 to {most}");
-            self.problem(at, message, "leave it out to have the default");
+            self.problem(at, message, "leave it out for the default");
         }
         found
     }
@@ -224,10 +224,10 @@ mod tests {
             let problems = read(text).unwrap_err();
             assert!(problems.contains(expect), "{text}: {problems}");
         };
-        check("[ssh]\nroot = \"/srv\"\n", "says not whom to connect to");
+        check("[ssh]\nroot = \"/srv\"\n", "does not say where to connect");
         check(
             "[ssh]\ndestination = \"h\"\n",
-            "which directory is the workspace",
+            "does not name the workspace directory",
         );
         check(
             "[ssh]\ndestination = \"-oProxyCommand=x\"\nroot = \"/srv\"\n",

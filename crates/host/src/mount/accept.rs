@@ -38,7 +38,7 @@ async fn reach(plan: &MountPlan, fleet: &Fleet, server: &ServerSettings) -> Resu
     let id = &server.id;
     fleet.reach(id).await.map_err(|error| {
         let hint = match error {
-            RequestError::LoginNeeded => format!("`haft mcp login {id}` does that"),
+            RequestError::LoginNeeded => format!("log in with `haft mcp login {id}`"),
             _ => plan.remedy(id.as_str()).unwrap_or_else(|| {
                 "correct its entry in haft.toml, or start it by hand to see why".to_owned()
             }),

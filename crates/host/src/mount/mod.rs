@@ -162,7 +162,7 @@ impl MountPlan {
         let seen = store.seen(&server.id, &origin(server));
         Some(match seen {
             Ok(None) => Unknown::Unseen(format!(
-                "nobody has looked yet at what the server `{id}` offers: run `haft mcp review {id}`"
+                "what the server `{id}` offers is not known yet: run `haft mcp review {id}`"
             )),
             Ok(Some(_)) | Err(_) => Unknown::Other(format!(
                 "`haft mcp review {id} --all` shows what the server `{id}` offers"
@@ -350,7 +350,7 @@ impl WhenNeeded {
             }
         });
         made.await
-            .unwrap_or_else(|_| Err("it could not be put together".to_owned()))
+            .unwrap_or_else(|_| Err("its connection could not be set up".to_owned()))
     }
 }
 

@@ -36,7 +36,7 @@ fn linked(command: &CommandTarget) -> Option<String> {
     let leads_to = program.canonicalize().ok()?;
     (program.is_symlink()).then(|| {
         format!(
-            "`sha256` is that of a file, and `{}` is a link: write `{}` in `command`",
+            "`sha256` needs the file itself, but `{}` is a link: write `{}` in `command`",
             program.display(),
             leads_to.display()
         )

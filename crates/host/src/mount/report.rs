@@ -33,7 +33,7 @@ pub(crate) async fn report(plan: Arc<MountPlan>, fleet: Arc<Fleet>, cancel: Canc
             let (running, status) = (Arc::clone(&running), now.clone());
             let wrote = tokio::task::spawn_blocking(move || running.write(&status)).await;
             if let Ok(Err(error)) = wrote {
-                tracing::warn!(%error, "how mounted servers are could not be written down");
+                tracing::warn!(%error, "the state of mounted servers could not be written");
             }
             plan.keep_failures(&fleet);
             written = now;

@@ -164,8 +164,8 @@ impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoPlan => f.write_str("ended before they had a plan"),
-            Self::NoDecision => f.write_str("ended before they were decided about"),
-            Self::UnknownTool => f.write_str("are of a tool that is not there now"),
+            Self::NoDecision => f.write_str("ended before they were decided"),
+            Self::UnknownTool => f.write_str("used a tool that is not available now"),
             Self::Unreadable(why) => write!(f, "{why}"),
         }
     }

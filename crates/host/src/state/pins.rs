@@ -177,8 +177,9 @@ impl FilePins {
         let all = all.map(Vec::as_slice).unwrap_or_default();
         let mut pins = match all.iter().find(|one| one.is_of(origin)) {
             None => Pins::default(),
-            Some(mine) => read(mine)
-                .ok_or_else(|| at(&self.pins_file(), &"it holds something that is no hash"))?,
+            Some(mine) => {
+                read(mine).ok_or_else(|| at(&self.pins_file(), &"it contains an invalid hash"))?
+            }
         };
         if !pins.is_new_server() {
             return Ok(pins);

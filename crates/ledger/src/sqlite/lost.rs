@@ -26,7 +26,7 @@ pub(crate) async fn lost(
         Read::Marks(marks) => marks,
         Read::Foreign => {
             return Ok(vec![format!(
-                "the record that was here is gone or another: `{file}` was not signed by this one"
+                "the record that was here is gone or was replaced: `{file}` was not signed by this one"
             )]);
         }
     };

@@ -68,14 +68,14 @@ pub(crate) fn interrupted(draft: &CallDraft) -> Outcome {
         (
             Terminal::Unknown,
             ErrorKind::Unavailable,
-            "what ran this call was gone before it recorded how it ended; it may have taken effect",
+            "the process that ran this call ended before it recorded the result; it may have taken effect",
             "look at what it was to change before you ask for it again",
         )
     } else {
         (
             Terminal::Cancelled,
             ErrorKind::Cancelled,
-            "what accepted this call was gone before it started; nothing was changed",
+            "the process that accepted this call ended before starting it; nothing was changed",
             "ask for it again if it is still wanted",
         )
     };

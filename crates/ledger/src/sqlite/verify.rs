@@ -30,7 +30,7 @@ use crate::{
 const VERIFY_PAGE: i64 = 500;
 
 /// The error when a list was changed.
-const LIST_DIFFERS: &str = "the list of calls says something else than this record";
+const LIST_DIFFERS: &str = "the list of calls differs from this record";
 
 /// Recomputes a tenant's chain from its first record, and its lists from the chain.
 pub(crate) async fn verify(
@@ -110,7 +110,7 @@ async fn below_mark(
     marks: Read,
 ) -> Result<Option<String>, LedgerError> {
     let Read::Marks(mut marks) = marks else {
-        let reason = "the record that was here is gone or another: its high-water mark was not \
+        let reason = "the record that was here is gone or was replaced: its high-water mark was not \
                       signed by this one";
         return Ok(Some(reason.to_owned()));
     };
@@ -356,8 +356,7 @@ impl Lists {
         }
         let session = session_that_differs(snapshot, tenant).await?;
         Ok(session.map(|(session, sequence)| {
-            let reason =
-                format!("the list of sessions says something else of `{session}` than its calls");
+            let reason = format!("the list of sessions differs from the calls of `{session}`");
             broken(sequence.unwrap_or(head + 1), reason)
         }))
     }

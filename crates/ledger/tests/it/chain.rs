@@ -351,7 +351,7 @@ async fn au_11_a_record_that_was_taken_away_is_named() {
     lost(&fixture, "once had 20 entries and has 0").await;
     let fixture = twenty_records().await;
     std::fs::remove_dir_all(fixture.directory()).unwrap();
-    lost(&fixture, "the record that was here is gone or another").await;
+    lost(&fixture, "the record that was here is gone or was replaced").await;
 }
 
 async fn lost(fixture: &Fixture, says: &str) {

@@ -88,7 +88,7 @@ async fn a_closed_ledger_refuses_and_leaves_open_calls_to_the_next_start() {
     let call = again.call(&tenant(), asked.id).await.unwrap().unwrap();
     assert_eq!(
         call.summary,
-        "what ran this call was gone before it recorded how it ended; it may have taken effect"
+        "the process that ran this call ended before it recorded the result; it may have taken effect"
     );
 }
 

@@ -204,7 +204,10 @@ impl ErasedTool for CallTool {
         _: CallContext<NoProgress>,
     ) -> BoxFuture<'_, Result<ToolReply, ToolError>> {
         // Nothing is ever planned, so this is never reached.
-        let error = ToolError::new(ErrorKind::Internal, "this tool only stands for others");
+        let error = ToolError::new(
+            ErrorKind::Internal,
+            "this tool only forwards calls to other tools",
+        );
         Box::pin(std::future::ready(Err(error)))
     }
 }

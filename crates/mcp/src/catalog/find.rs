@@ -167,7 +167,7 @@ impl Tool for FindTools {
         // The first search after a change builds the index, which takes a while with many tools.
         tokio::task::spawn_blocking(move || looking.find(&input, &principal))
             .await
-            .map_err(|_| ToolError::new(ErrorKind::Internal, "the search broke down"))?
+            .map_err(|_| ToolError::new(ErrorKind::Internal, "the search failed"))?
     }
 }
 

@@ -29,10 +29,10 @@ impl fmt::Display for LapseReason {
         match self {
             // Models read this too; a command line is for people only (`Origin::in_words`).
             Self::Origin(_) => f.write_str(
-                "what was accepted under this id was accepted of another program or address",
+                "the definitions accepted under this id belong to another program or address",
             ),
             Self::Version => f.write_str(
-                "what an older version of Haft accepted under this id does not say of which program or address, and does not count any longer",
+                "an older version of Haft accepted definitions under this id without recording the program or address, so they no longer count",
             ),
         }
     }

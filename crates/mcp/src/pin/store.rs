@@ -30,7 +30,7 @@ pub struct SeenDefinitions {
 
 /// The store could not be used. Treated as "nothing was accepted".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("what was accepted of mounted servers cannot be used: {0}")]
+#[error("the store of accepted definitions cannot be used: {0}")]
 pub struct StoreError(pub String);
 
 /// Stores what mounted servers offered and what a person accepted. Calls may block for as long as

@@ -87,7 +87,7 @@ pub struct VettedDefinitions {
 #[non_exhaustive]
 pub enum VetError {
     /// Too many.
-    #[error("it has {count} definitions of one sort ({kind}), more than the {most} that are taken")]
+    #[error("it has {count} definitions of the kind {kind}; at most {most} are allowed")]
     TooMany {
         /// Of which kind.
         kind: &'static str,
@@ -238,7 +238,8 @@ fn item(kind: Kind, definition: Value) -> Result<(Item, usize), RefusedDefinitio
     };
     if !is_exact(&definition) {
         return Err(refused(
-            "it holds a whole number beyond 2^53, which reads like its neighbours".to_owned(),
+            "it contains a whole number beyond 2^53, which cannot be told from its neighbours"
+                .to_owned(),
         ));
     }
     let Some(digest) = Digest::of(&definition) else {

@@ -66,7 +66,7 @@ impl Service<RoleServer> for CappedConnection {
 
 fn too_many(most: usize) -> ErrorData {
     let message = format!(
-        "{most} requests of this connection are under way, which is all it may have; this one was \
+        "this connection already has {most} requests in flight, which is the limit; this one was \
          not looked at. Send it again when some are answered (`requests_in_flight` under [mcp])"
     );
     ErrorData::internal_error(message, None)

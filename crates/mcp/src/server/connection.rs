@@ -133,7 +133,7 @@ impl Connection {
             CallReply::Waits(waits) => Err(result::waiting(&waits)),
             // A client that accepts only results is never given either.
             CallReply::InputRequired(_) | CallReply::Task(_) => Err(ErrorData::internal_error(
-                "this request cannot be asked back",
+                "this request cannot return questions",
                 None,
             )),
         }

@@ -34,7 +34,7 @@ pub const STOPS_WITHIN: Duration = Duration::from_secs(5);
 #[non_exhaustive]
 pub enum ServeError {
     /// The client does not speak the protocol.
-    #[error("the client did not begin as the protocol wants: {0}")]
+    #[error("the client did not start as the protocol requires: {0}")]
     Began(String),
     /// A task ended without a result.
     #[error("serving ended early: {0}")]

@@ -77,7 +77,7 @@ impl Asker {
         if let Some(schema) = parameters.get_mut("requestedSchema")
             && !spell_schema(schema)
         {
-            return refuse("a name or a choice of its form holds letters that hide");
+            return refuse("a name or choice in its form contains hidden characters");
         }
         if let Some(url) = parameters.get_mut("url") {
             match url.as_str().and_then(web_page::to_open) {

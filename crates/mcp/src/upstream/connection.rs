@@ -132,7 +132,7 @@ pub enum RequestError {
     #[error("the server wants somebody to log in")]
     LoginNeeded,
     /// The server is at its request limit, and its queue is full.
-    #[error("the server has {0} requests under way or waiting, which is all it is given")]
+    #[error("the server already has {0} requests running or waiting, which is its limit")]
     Busy(usize),
     /// The server is down and not due for another attempt.
     #[error("the server is down: {reason}; it is tried again in {} s", .again.as_secs())]

@@ -75,8 +75,8 @@ impl Kind {
             Self::Resource => "Read a resource",
             Self::Prompt => "Get a prompt",
             Self::Completion => "Complete an argument",
-            Self::Subscription => "Hear of changes of a resource",
-            Self::EndOfSubscription => "Hear no more of changes of a resource",
+            Self::Subscription => "Subscribe to changes of a resource",
+            Self::EndOfSubscription => "Unsubscribe from changes of a resource",
         }
     }
 

@@ -160,12 +160,12 @@ pub(super) fn failure(error: RequestError, server: &ServerId) -> ToolError {
             ErrorKind::Lost,
             format!("lost before the answer, {}", shown(&why)),
         )
-        .hint("look whether it took effect before you try again"),
+        .hint("check whether it took effect before you try again"),
         RequestError::Protocol(why) => of(
             ErrorKind::Lost,
             format!("broke the protocol, {}", shown(&why)),
         )
-        .hint("look whether it took effect before you try again"),
+        .hint("check whether it took effect before you try again"),
         RequestError::NotSent(why) => of(ErrorKind::Unavailable, shown(&why)),
         RequestError::Slow(allowed) => {
             let why = format!("no answer within {:.1} s", allowed.as_secs_f64());

@@ -190,7 +190,7 @@ impl fmt::Display for GrantRefusal {
             Self::Rule(error) => error.fmt(f),
             Self::ManyTools(rule) => write!(
                 f,
-                "`{rule}` cannot be granted: it speaks of more tools than it names"
+                "`{rule}` cannot be granted: it covers more tools than it names"
             ),
             Self::EveryCommand(rule) => {
                 write!(
@@ -200,8 +200,8 @@ impl fmt::Display for GrantRefusal {
             }
             Self::Runner { rule, program } => write!(
                 f,
-                "`{rule}` cannot be granted: `{program}` runs whatever its words say, so it is granted \
-                 only word for word"
+                "`{rule}` cannot be granted: `{program}` runs whatever its arguments say, so only \
+                 the exact command can be granted"
             ),
             Self::Hazard { rule, word } => write!(
                 f,

@@ -47,27 +47,27 @@ impl fmt::Display for UnclearReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Program => f.write_str("which program it runs is known only when it runs"),
-            Self::Spelling => f.write_str("the name of its program is written in a disguise"),
+            Self::Spelling => f.write_str("its spelling hides the program's name"),
             Self::Expansion => f.write_str("some of its words are known only when it runs"),
             Self::Syntax => f.write_str("it holds something that is not understood"),
             Self::Disagreement => f.write_str("two parsers read it differently"),
-            Self::Characters => {
-                f.write_str("it holds characters that cannot be seen or look like others")
-            }
+            Self::Characters => f.write_str("it contains invisible or lookalike characters"),
             Self::Arithmetic => f.write_str("arithmetic can run commands"),
             Self::Test => f.write_str("the test evaluates its operands"),
             Self::Construct => f.write_str("it runs over words that are known only when it runs"),
             Self::Function => f.write_str("it gives a name another meaning"),
-            Self::Variables => f.write_str("it changes variables that commands obey"),
+            Self::Variables => f.write_str("it sets variables that affect other commands"),
             Self::Variable(name) => write!(f, "it sets the variable `{name}`"),
             Self::Shell(what) => write!(f, "`{what}` changes the shell that runs the rest"),
-            Self::Wrapper(what) => write!(f, "what `{what}` runs could not be made out"),
+            Self::Wrapper(what) => {
+                write!(f, "the command that `{what}` runs could not be determined")
+            }
             Self::Hidden(what) => write!(f, "`{what}` can run or write something else"),
             Self::Place(path) => write!(f, "`{path}` is not known to be in the workspace"),
-            Self::MayMatch => f.write_str("it may be what a rule speaks of"),
+            Self::MayMatch => f.write_str("a rule might apply to it"),
             Self::Unlisted(what) => write!(
                 f,
-                "`{what}` is not known to be harmless, and a `*` stands for it only in a sandbox without network"
+                "`{what}` is not known to be harmless; `*` matches it only in a sandbox without network"
             ),
         }
     }

@@ -173,11 +173,11 @@ fn locked_denies_with_a_truthful_reason_and_never_asks() {
     check(&locked, &Call::write("a"), Deny);
     assert_eq!(
         Call::read("Cargo.toml").decide(&locked).reason,
-        "no rule allows reading `Cargo.toml`, and preset `locked` asks nobody"
+        "no rule allows reading `Cargo.toml`, and preset `locked` never asks"
     );
     assert_eq!(
         Call::write("a").decide(&locked).reason,
-        "`write` (haft.toml:4) asks before using `write`, and preset `locked` asks nobody"
+        "`write` (haft.toml:4) asks before using `write`, and preset `locked` never asks"
     );
 }
 

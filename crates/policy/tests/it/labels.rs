@@ -260,7 +260,7 @@ fn what_after_cannot_mean_is_an_error_with_its_line() {
     for (rule, says) in [
         (
             "{ rule = \"x\", after = [\"github\"] }",
-            "`github` is nothing a session can have read from",
+            "`github` is not a source a session can read from",
         ),
         (
             "{ rule = \"x\", after = [\"mpc:a\"] }",
@@ -281,7 +281,7 @@ fn what_after_cannot_mean_is_an_error_with_its_line() {
         ),
         (
             "{ rule = \"x\", after = [1] }",
-            "an entry of `after` must be a text",
+            "an entry of `after` must be a string",
         ),
     ] {
         let problem = problem(&format!("[policy]\ndeny = [{rule}]"));
@@ -290,7 +290,7 @@ fn what_after_cannot_mean_is_an_error_with_its_line() {
     }
     let named = problem("[policy]\nallow = [{ rule = \"mcp__b__send\", after = [\"mcp:a\"] }]");
     assert!(
-        named.contains("an allow that names a tool holds whatever was read"),
+        named.contains("an allow rule that names a tool applies whatever was read"),
         "{named}"
     );
 }

@@ -41,7 +41,7 @@ fn wrong_shapes_are_named_with_their_place() {
         "haft.toml:2:9: `allow` must be a list\n  hint: write [\"…\"]",
     );
     refused("policy = 3", "haft.toml:1:10: [policy] must be a table");
-    assert!(problem("[policy]\ndeny = [3]").starts_with("haft.toml:2:9: a rule is a text"));
+    assert!(problem("[policy]\ndeny = [3]").starts_with("haft.toml:2:9: a rule must be a string"));
     assert!(problem("[policy\n").starts_with("haft.toml:1:"));
 }
 
@@ -60,8 +60,8 @@ fn rules_that_cannot_be_right_are_refused() {
 #[test]
 fn sessions_and_channels_cannot_widen() {
     let text = problem("[sessions.main]\nallow = [\"bash\"]");
-    assert!(text.starts_with("haft.toml:2:1: `allow` does not belong into [sessions.main]"));
-    assert!(problem("[channels.x]\nallow = [\"bash\"]").contains("can only narrow"));
+    assert!(text.starts_with("haft.toml:2:1: `allow` does not belong in [sessions.main]"));
+    assert!(problem("[channels.x]\nallow = [\"bash\"]").contains("can only restrict"));
 }
 
 #[test]

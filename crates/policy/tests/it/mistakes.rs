@@ -166,8 +166,8 @@ fn mistake_18_a_wildcard_never_allows_a_joined_command() {
     let refused = problem("[policy]\nallow = [\"bash(* --version)\"]");
     assert_eq!(
         refused,
-        "haft.toml:2:10: `bash(* --version)` can never match: a wildcard in allow stands for words \
-         of one named program\n  hint: name the program of one command, such as `bash(npm run *)`, \
+        "haft.toml:2:10: `bash(* --version)` can never match: in allow, a wildcard matches only \
+         words after a named program\n  hint: name the program of one command, such as `bash(npm run *)`, \
          or allow the exact text"
     );
     for rule in ["bash(a *; b)", "bash(a * | b)", "bash(echo $X *)"] {

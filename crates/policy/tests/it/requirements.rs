@@ -168,7 +168,7 @@ fn r26_denied_tools_are_hidden_and_the_reason_is_known() {
     assert_eq!(hidden(&bash, locked), None);
     assert_eq!(
         hidden(&Call::read("a"), locked).as_deref(),
-        Some("no rule allows any use of `read` to agent `main`, and preset `locked` asks nobody")
+        Some("no rule allows any use of `read` to agent `main`, and preset `locked` never asks")
     );
     let parents = "[agents.parent]\ndeny = [\"bash\"]\n[agents.main]";
     assert!(hidden(&bash.clone().started_by("parent"), parents).is_some());

@@ -282,7 +282,7 @@ async fn end(kept: Vec<Arc<BackgroundChild>>) -> usize {
 fn full(limit: usize, who: &str) -> ToolError {
     ToolError::new(
         ErrorKind::LimitExceeded,
-        format!("{who} {limit} processes, and no more may be kept"),
+        format!("{who} {limit} processes, which is the limit"),
     )
     .hint("end one with `process` and action `kill`")
 }

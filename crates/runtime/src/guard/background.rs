@@ -145,6 +145,6 @@ impl Guard {
 fn not_planned() -> ToolError {
     ToolError::new(
         ErrorKind::NotInPlan,
-        "the call's plan does not name this for this process",
+        "the call's plan does not include this action on this process",
     )
 }

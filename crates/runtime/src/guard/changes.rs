@@ -129,7 +129,7 @@ impl Guard {
 
 fn took_too_long() -> String {
     format!(
-        "looking at the workspace took longer than {} s",
+        "scanning the workspace took longer than {} s",
         LOOK_WAIT.as_secs()
     )
 }

@@ -323,6 +323,6 @@ impl Guard {
 fn unavailable(error: &LedgerError) -> OpsError {
     OpsError::new(
         ErrorKind::Unavailable,
-        format!("what the file held cannot be kept: {error}"),
+        format!("the file's previous content cannot be kept: {error}"),
     )
 }

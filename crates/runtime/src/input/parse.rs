@@ -90,7 +90,7 @@ fn too_large(what: String) -> ToolError {
 fn read(text: &str) -> Result<Value, ToolError> {
     if text.len() > MAX_INPUT_BYTES {
         return Err(too_large(format!(
-            "are {} bytes of JSON, at most {MAX_INPUT_BYTES} are taken",
+            "are {} bytes of JSON; the limit is {MAX_INPUT_BYTES}",
             text.len()
         )));
     }

@@ -140,7 +140,7 @@ impl Loops {
             ""
         };
         outcome.content.push(Content::Text(format!(
-            "[loop guard: {what}{then}. Nothing changes by repeating it: try something else]"
+            "[loop guard: {what}{then}. Repeating it will not help: try something else]"
         )));
     }
 
@@ -163,7 +163,7 @@ fn repetition(tool: &str, seen: SeenInTail) -> String {
     let times = seen.times;
     if seen.alternating {
         format!(
-            "the same `{tool}` call has given the same result {times} times, turn and turn about \
+            "the same `{tool}` call has given the same result {times} times, alternating \
              with one other call that did not change either"
         )
     } else {

@@ -266,7 +266,7 @@ fn refuse(planned: PlannedCall, decision: &Decision, heard: AnswerOutcome) -> Ha
         ),
         AnswerOutcome::TakenBack => (
             DeniedBy::Expired,
-            "the question was taken back, because its session ended or its call was cancelled"
+            "the question was withdrawn because its session ended or its call was cancelled"
                 .to_owned(),
             "repeat the call to be asked again".to_owned(),
         ),

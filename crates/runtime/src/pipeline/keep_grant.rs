@@ -39,7 +39,7 @@ async fn try_keep(planned: &PlannedCall, wish: GrantRequest, by: &str) -> Result
     };
     if !own {
         let scope = wish.scope.as_str();
-        return Err(format!("it speaks of another {scope} than the caller's"));
+        return Err(format!("it is for another {scope} than the caller's"));
     }
     let wished = wish.grants(&call.principal, by, now, call.id);
     if !wished.iter().all(|grant| grant.is_alive(now)) {

@@ -67,7 +67,7 @@ pub enum RegistryError {
     #[error("there is no tool `{0}`")]
     Unknown(ToolKey),
     /// The registry is full.
-    #[error("the registry holds {MAX_TOOLS} tools already")]
+    #[error("the registry is full ({MAX_TOOLS} tools)")]
     Full,
 }
 

@@ -125,7 +125,7 @@ async fn two_calls_turn_and_turn_about_are_a_loop_too() {
         assert_eq!(warned(outcome), (3..=6).contains(&round), "{index}");
         assert_eq!(outcome.terminal == Terminal::Denied, round == 7, "{index}");
     }
-    assert!(outcomes[4].model_text().contains("turn and turn about"));
+    assert!(outcomes[4].model_text().contains("alternating"));
 }
 
 #[tokio::test]

@@ -207,7 +207,7 @@ async fn hosts_databases_and_commands_are_shown_from_the_plan() {
                 "kind": "command",
                 "text": "make deploy",
                 "touches": [],
-                "opaque": "its words were not looked at one by one",
+                "opaque": "its words were not checked individually",
                 "unbound": null,
                 "verdict": "ask",
             },

@@ -305,7 +305,7 @@ async fn ap_05_the_end_of_a_session_takes_back_what_is_open_and_what_is_unused()
     denied(
         &call.await.unwrap(),
         DeniedBy::Expired,
-        "the question was taken back",
+        "the question was withdrawn",
     );
     let late = questions.answer(&asked, GivenVerdict::Approve).await;
     assert!(matches!(late, Err(AnswerError::NotOpen { .. })), "{late:?}");

@@ -298,7 +298,7 @@ async fn caps_are_of_a_tenant_and_of_a_workspace() {
     eventually("two run", || running.load(Ordering::SeqCst) == 2).await;
     let full = runtime.call(request(&acme, "one", "wait")).await;
     assert_eq!(full.terminal, Terminal::Failed);
-    assert!(full.model_text().contains("in this workspace"));
+    assert!(full.model_text().contains("this workspace already has"));
     held.push(start(&acme, "two"));
     eventually("three run", || running.load(Ordering::SeqCst) == 3).await;
     let full = runtime.call(request(&acme, "two", "wait")).await;

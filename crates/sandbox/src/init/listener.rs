@@ -115,7 +115,7 @@ impl Listener {
             return Verdict::Kill(RefusalMessage::new(
                 Layer::Seccomp,
                 format!("system call {} of another architecture", call.number & !X32),
-                "it would pass by the filter; the process was killed",
+                "it would bypass the filter; the process was killed",
             ));
         }
         let number = i64::from(call.number);
@@ -145,7 +145,7 @@ impl Listener {
                     RefusalMessage::new(
                         Layer::Protected,
                         "create a file from a process that hides its memory".to_owned(),
-                        "which file it is cannot be told",
+                        "the file cannot be determined",
                     ),
                 ),
             };
@@ -202,7 +202,7 @@ impl Listener {
                         "change the mode or times of `{}`",
                         path.display().to_string().escape_debug()
                     ),
-                    "it lies outside what the command may change",
+                    "the command may not change files there",
                 ),
             ),
         }
@@ -215,7 +215,7 @@ impl Listener {
             Network::Absent | Network::Own => {
                 "the command has no network; the setting `sandbox.network` grants hosts"
             }
-            Network::Proxied => "connections go through the proxy, which this program passes by",
+            Network::Proxied => "connections must go through the proxy; this program bypasses it",
         };
         let refusal = |what| RefusalMessage::new(Layer::Egress, what, why);
         match (destination(call), self.network) {

@@ -52,7 +52,7 @@ pub(super) fn find(
             let Some(name) = argv.first() else {
                 return Err(OpsError::new(
                     ErrorKind::InvalidInput,
-                    "the command has no words",
+                    "the command is empty",
                 ));
             };
             let arguments = argv
@@ -134,7 +134,7 @@ pub(super) fn check_outside(
         Ok(real) if !real.starts_with(root) => Ok(()),
         Ok(_) | Err(_) => Err(OpsError::new(
             ErrorKind::AccessDenied,
-            "a program that lies in the workspace does not run on the host; it runs in a sandbox",
+            "a program in the workspace may not run on the host; run it in a sandbox",
         )),
     }
 }
@@ -238,7 +238,7 @@ fn c_string(text: &str) -> Result<CString, OpsError> {
     CString::new(text).map_err(|_| {
         OpsError::new(
             ErrorKind::InvalidInput,
-            "the command holds a NUL byte; remove it",
+            "the command contains a NUL byte; remove it",
         )
     })
 }

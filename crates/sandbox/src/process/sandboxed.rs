@@ -129,7 +129,7 @@ fn covered(jail: &Jail) -> Result<Vec<CoveredMount>, OpsError> {
         Mounts::Refuse => submounts::beneath(Path::new(jail.shown())).map_err(|error| {
             OpsError::new(
                 ErrorKind::TierUnavailable,
-                format!("what is mounted inside the workspace cannot be told: {error}"),
+                format!("the mounts inside the workspace cannot be listed: {error}"),
             )
         }),
     }
@@ -209,9 +209,9 @@ fn named(argv: &[String]) -> Result<Executable, OpsError> {
     let invalid = |message| OpsError::new(ErrorKind::InvalidInput, message);
     let name = argv
         .first()
-        .ok_or_else(|| invalid("the command has no words"))?;
+        .ok_or_else(|| invalid("the command is empty"))?;
     if argv.iter().any(|word| word.contains('\0')) {
-        return Err(invalid("the command holds a NUL byte; remove it"));
+        return Err(invalid("the command contains a NUL byte; remove it"));
     }
     Ok(Executable {
         program: if name.contains('/') {

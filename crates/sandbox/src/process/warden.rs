@@ -48,7 +48,7 @@ pub(super) fn ensure(program: Option<&Path>) {
     WARDEN.get_or_init(|| match start(program) {
         Ok(lifeline) => Some(lifeline),
         Err(errno) => {
-            tracing::warn!(%errno, "nobody will end plain children if this process is killed");
+            tracing::warn!(%errno, "no warden: children on the host will outlive this process if it is killed");
             None
         }
     });

@@ -31,7 +31,7 @@ const MODULES: &str = ".git/modules/";
 /// Parts of a submodule's repository that affect what git runs.
 const IN_MODULE: [&str; 5] = ["branches", "config", "config.worktree", "hooks", "remotes"];
 
-const IN_MODULE_REASON: &str = "git runs programs that files in this place name";
+const IN_MODULE_REASON: &str = "git runs programs named in files here";
 
 /// What a workspace has, below its root, that a command may not create.
 #[derive(Debug, Default)]

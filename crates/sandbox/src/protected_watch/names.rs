@@ -26,7 +26,7 @@ const IN_GIT: [&str; 6] = [
     "remotes",
 ];
 
-const IN_GIT_REASON: &str = "git runs programs that files in this place name";
+const IN_GIT_REASON: &str = "git runs programs named in files here";
 
 /// Together with a `HEAD`, either the first or the other two make git treat a directory as its own.
 const BARE_PARTS: [&str; 3] = ["commondir", "objects", "refs"];

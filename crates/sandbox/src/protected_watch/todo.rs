@@ -22,7 +22,7 @@ const STRATEGIES: [&str; 6] = ["ort", "recursive", "resolve", "octopus", "ours",
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Why it is moved away, as the end of a sentence that names it.
-pub(super) const REASON: &str = "git runs what it names when the operation goes on";
+pub(super) const REASON: &str = "git runs what it names when the operation continues";
 
 /// Which of the places would run something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

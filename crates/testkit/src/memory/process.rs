@@ -122,7 +122,7 @@ fn script(command: &Command) -> Result<Script, OpsError> {
         }),
         Command::Argv(argv) if argv.is_empty() => Err(OpsError::new(
             ErrorKind::InvalidInput,
-            "the command has no words",
+            "the command is empty",
         )),
         Command::Argv(argv) => Ok(vec![script::Step {
             action: Action::Simple {

@@ -184,7 +184,7 @@ impl Tool for BashTool {
             return Err(ToolError::invalid_input("the command is empty").at("/command"));
         }
         if input.command.contains('\0') {
-            return Err(ToolError::invalid_input("the command holds a NUL byte").at("/command"));
+            return Err(ToolError::invalid_input("the command contains a NUL byte").at("/command"));
         }
         let cwd = cx.path(input.cwd.as_deref().unwrap_or("."), "/cwd")?;
         Ok(Plan::new(Effects::UNKNOWN)
@@ -243,7 +243,7 @@ impl Tool for BashTool {
                 ProcessState::Ended(exit) => ended(&exit, &counted),
                 ProcessState::Running { .. } | ProcessState::Lost => Err(ToolError::new(
                     ErrorKind::Internal,
-                    "how the command ended cannot be told",
+                    "it is not known how the command ended",
                 )
                 .with_structured(counted.so_far())),
             },

@@ -66,7 +66,7 @@ pub enum ManifestError {
     #[error("the description is empty; say what the tool does and when to use it")]
     NoDescription,
     /// The program is not a plain name next to the manifest.
-    #[error("`{0}` is not a file name beside the manifest")]
+    #[error("`{0}` is not the name of a file next to the manifest")]
     Program(String),
     /// The input schema does not describe an object.
     #[error("the input schema must have `type = \"object\"`")]
@@ -250,7 +250,7 @@ mod tests {
         );
         check(
             "name = \"x\"\ndescription = \"d\"\nprogram = \"../x.sh\"",
-            "`../x.sh` is not a file name beside the manifest",
+            "`../x.sh` is not the name of a file next to the manifest",
         );
         check(
             &format!("{base}colour = 1"),

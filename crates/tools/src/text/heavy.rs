@@ -51,7 +51,7 @@ impl From<WorkStopped> for ToolError {
     fn from(WorkStopped: WorkStopped) -> Self {
         Self::new(
             ErrorKind::Cancelled,
-            "stopped before the text was worked through; nothing was changed",
+            "stopped before the text was processed; nothing was changed",
         )
     }
 }

@@ -236,7 +236,7 @@ async fn read(past: &dyn PastChanges, content: ArtifactId) -> Result<Vec<u8>, St
             return Err("what it held cannot be read".to_owned());
         };
         if chunk.is_empty() {
-            return Err("what it held is not whole any longer".to_owned());
+            return Err("its kept content is no longer complete".to_owned());
         }
         bytes.extend_from_slice(&chunk);
     }

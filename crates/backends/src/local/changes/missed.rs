@@ -158,16 +158,21 @@ impl Reason {
     fn text(self) -> String {
         let text = match self {
             Self::TooManyFiles(most) => {
-                return format!("the workspace has more than the {most} files that are looked at");
+                return format!(
+                    "the workspace has more than {most} files; the rest were not checked"
+                );
             }
             Self::NoPreImage(cause) => {
                 return format!(
-                    "what changed files held before is not kept: {}",
+                    "the earlier content of changed files is not kept: {}",
                     cause.text()
                 );
             }
             Self::NoPostImage(cause) => {
-                return format!("what changed files hold now is not kept: {}", cause.text());
+                return format!(
+                    "the new content of changed files is not kept: {}",
+                    cause.text()
+                );
             }
             Self::TooLate => "looking at all files took too long",
             Self::NotLookedAt => "files changed that were not looked at before",

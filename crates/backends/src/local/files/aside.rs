@@ -90,7 +90,7 @@ impl<'p> SetAsideFile<'p> {
         }
         aside.put_back(path)?;
         Err(conflict(
-            "somebody else changed it in this moment; it is as they left it",
+            "somebody else changed it just now; their version is in place",
             path,
         ))
     }
@@ -103,7 +103,7 @@ impl<'p> SetAsideFile<'p> {
             Ok(()) => Ok(()),
             Err(errno) => {
                 let message = format!(
-                    "somebody else changed it in this moment; what was there is kept beside it as \
+                    "somebody else changed it just now; the earlier file is kept next to it as \
                      `{from}` ({errno})"
                 );
                 Err(conflict(&message, path))

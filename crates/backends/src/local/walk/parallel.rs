@@ -194,7 +194,7 @@ impl WalkState<'_> {
                 let visitor = other.join().map_err(|_| {
                     OpsError::new(
                         ErrorKind::Internal,
-                        "the search failed inside; the log has the detail",
+                        "internal error in the search; see the log for details",
                     )
                 })?;
                 visitors.push(visitor);

@@ -275,16 +275,18 @@ async fn within<T>(
     limit: Duration,
     work: impl Future<Output = Result<T, OpsError>>,
 ) -> Result<T, OpsError> {
-    timeout(limit + ANSWER_GRACE, work).await.unwrap_or_else(|_| {
-        Err(OpsError::new(
-            ErrorKind::TimedOut,
-            format!(
-                "the other side did not answer within {} s, and whether it did what was asked is \
-                 not known",
-                limit.as_secs()
-            ),
-        ))
-    })
+    timeout(limit + ANSWER_GRACE, work)
+        .await
+        .unwrap_or_else(|_| {
+            Err(OpsError::new(
+                ErrorKind::TimedOut,
+                format!(
+                    "the other side did not answer within {} s; the request may or may not have \
+                 taken effect",
+                    limit.as_secs()
+                ),
+            ))
+        })
 }
 
 fn cancelled() -> OpsError {

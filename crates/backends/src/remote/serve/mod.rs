@@ -159,7 +159,7 @@ async fn open(hello: &Frame, account: Account) -> Result<LocalBackend, OpsError>
         return Err(OpsError::new(
             ErrorKind::Unavailable,
             format!(
-                "the helper speaks protocol {}, and was spoken to in {}",
+                "the helper uses protocol {}, but the caller uses {}",
                 wire::PROTOCOL,
                 open.protocol
             ),

@@ -219,7 +219,7 @@ impl Session {
                 tracing::error!(%error, "answering a call failed");
                 Err(OpsError::new(
                     ErrorKind::Internal,
-                    "the operation failed inside; the log of the remote side has the detail",
+                    "internal error; see the log of the remote side for details",
                 ))
             });
             session.live().exchanges.remove(&exchange.number);

@@ -350,9 +350,7 @@ impl<'t> Events<'t> {
                 }
             }
             Event::Alias(_) => {
-                return Err(EditRefusal::NotSimple(
-                    "one part of it stands for another (`*`)".to_owned(),
-                ));
+                return Err(EditRefusal::NotSimple("it uses an alias (`*`)".to_owned()));
             }
             Event::Nothing
             | Event::StreamStart

@@ -68,7 +68,7 @@ pub(crate) async fn approve(args: &ApproveArgs, app: &App) -> Result<Exit, Stop>
         return Err(Stop::usage(
             "nobody is at a terminal to say yes",
             format!(
-                "once it has been shown to somebody: haft approve {} --yes --digest {}",
+                "after a person has seen it: haft approve {} --yes --digest {}",
                 question.id,
                 digest_of(&question)
             ),

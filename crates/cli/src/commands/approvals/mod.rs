@@ -124,7 +124,7 @@ pub(crate) async fn run(args: &ApprovalsArgs, app: &App) -> Result<Exit, Stop> {
         may_answer()?;
         if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
             return Err(Stop::usage(
-                "`--watch` needs a terminal, and this is none",
+                "`--watch` needs a terminal, and this is not one",
                 "`haft approvals` lists the questions; `haft approve` and `haft deny` answer one",
             ));
         }
@@ -157,7 +157,9 @@ pub(crate) fn may_answer() -> Result<(), Stop> {
         None => Ok(()),
         Some(why) => Err(Stop::new(
             Exit::Denied,
-            format!("nobody answers, grants or trusts from within a call, and {why}"),
+            format!(
+                "answering, granting and trusting are not allowed from within a call, and {why}"
+            ),
             "do it in a terminal of your own",
         )),
     }

@@ -132,7 +132,7 @@ fn control_groups(options: &SandboxOptions) -> Check {
             return Check::fail(
                 NAME,
                 error.to_string(),
-                "hand it over, or leave `cgroup` out of [sandbox]",
+                "delegate it to your user, or remove `cgroup` from [sandbox]",
             );
         }
     };

@@ -48,13 +48,13 @@ pub(super) struct AddArgs {
     /// For this agent, in every workspace
     #[arg(long, value_name = "NAME")]
     agent: Option<AgentId>,
-    /// For so long: `30m`, `2h`
+    /// For this long: `30m`, `2h`
     #[arg(long = "for", value_name = "TIME", value_parser = call::duration)]
     lasts: Option<Duration>,
     /// Until this moment: `2030-01-31T18:00:00Z`, or local time without a zone
     #[arg(long, value_name = "MOMENT", value_parser = moment)]
     until: Option<Timestamp>,
-    /// For so many calls
+    /// For this many calls
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     uses: Option<u32>,
     /// Do not ask whether this is meant
@@ -181,7 +181,7 @@ fn grants(args: &AddArgs, scope: &GrantScope, app: &App) -> Result<Vec<Grant>, S
 async fn ask(rules: &[GrantRule], grants: &[Grant], app: &App) -> Result<(), Stop> {
     if !std::io::stdin().is_terminal() || !app.output.stderr_is_terminal() {
         return Err(Stop::usage(
-            "nobody is there to say that this is meant",
+            "nobody is there to confirm this",
             "add `--yes` if it is",
         ));
     }

@@ -70,7 +70,7 @@ fn find<'g>(living: &'g [Grant], id: &str) -> Result<&'g Grant, Stop> {
         [grant] => Ok(grant),
         [] => Err(Stop::new(
             Exit::NotFound,
-            format!("no standing approval `{id}` is there"),
+            format!("there is no standing approval `{id}`"),
             "`haft grants list` shows those that have not ended",
         )),
         several => {

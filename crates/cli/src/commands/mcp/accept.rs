@@ -33,7 +33,7 @@ pub(super) struct AcceptArgs {
     all: bool,
 }
 
-/// Accept something of a mounted server no longer
+/// Revoke what was accepted from a mounted server
 #[derive(Debug, Args)]
 pub(super) struct RevokeArgs {
     /// The server

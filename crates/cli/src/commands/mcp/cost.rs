@@ -242,7 +242,7 @@ fn page(view: &CostView) -> Page {
             view.budget
         ),
         ("auto", _) => format!(
-            "auto lists what finds and calls the others: all of them are over the budget of {} tokens",
+            "auto lists only the search tools: all tools together exceed the budget of {} tokens",
             view.budget
         ),
         (mode, _) => format!("catalog = \"{mode}\" under [mcp] of haft.toml says so"),

@@ -34,7 +34,7 @@ pub(crate) fn place(
     let Some(mut place) = agent.dialect().place(scope, &homes) else {
         return Err(Stop::usage(
             format!("{} has no servers of that scope", agent.id()),
-            "leave `--scope` away: it has servers for you, in every project",
+            "leave out `--scope`: it has servers for you, in every project",
         ));
     };
     let others = agent.dialect().also_named().iter();
@@ -203,7 +203,7 @@ pub(super) fn unchangeable(path: &Path, why: EditRefusal, paste: Option<String>)
     );
     match why {
         EditRefusal::Broken(why) => Stop::config(
-            format!("`{path}` cannot be read as what it is: {why}"),
+            format!("`{path}` cannot be parsed: {why}"),
             "mend it, or move it away, and run the command again; nothing was changed",
         ),
         EditRefusal::NotSimple(why) => {

@@ -418,7 +418,7 @@ fn keep_secret(path: &Path, value: &str) -> Result<(), Stop> {
 async fn ask(app: &App) -> Result<(), Stop> {
     if !std::io::stdin().is_terminal() || !app.output.stderr_is_terminal() {
         return Err(Stop::usage(
-            "nobody is there to say that this is meant",
+            "nobody is there to confirm this",
             "add `--yes` if it is",
         ));
     }

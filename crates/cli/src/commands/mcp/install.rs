@@ -84,7 +84,7 @@ pub(super) fn run(args: &InstallArgs, app: &App) -> Result<Exit, Stop> {
                 "{} has no setting that turns its own shell and file tools off",
                 args.agent.id()
             ),
-            "leave `--only-haft` away, and turn them off in the agent if it lets you; nothing was changed",
+            "leave out `--only-haft`, and turn them off in the agent if it lets you; nothing was changed",
         ));
     }
     let mut files = Files::read(&place, own.as_ref(), args.only_haft)?;

@@ -75,7 +75,7 @@ pub(super) async fn log_in(args: &LoginArgs, app: &App) -> Result<Exit, Stop> {
     let listener = Loopback::bind(args.port).await.map_err(|error| {
         Stop::new(
             Exit::Failed,
-            format!("nothing can be heard on 127.0.0.1:{}: {error}", args.port),
+            format!("cannot listen on 127.0.0.1:{}: {error}", args.port),
             "choose another port with `--port`",
         )
     })?;
@@ -150,7 +150,7 @@ fn credential_of(id: &str, app: &App) -> Result<Credential, Stop> {
     })?;
     found.ok_or_else(|| {
         Stop::usage(
-            format!("nobody logs in to `{id}`"),
+            format!("`{id}` does not take a login"),
             "only a server with a `url` and without an `Authorization` header takes a login",
         )
     })
@@ -221,7 +221,7 @@ fn pasted() -> Result<Url, LoginError> {
     input
         .read_line(&mut line)
         .map_err(|_| LoginError::Cancelled)?;
-    Url::parse(line.trim()).map_err(|_| LoginError::Callback("it is no address"))
+    Url::parse(line.trim()).map_err(|_| LoginError::Callback("it is not an address"))
 }
 
 /// Opens a page with the desktop's opener: a program and one argument. The argument begins with

@@ -14,7 +14,7 @@ const STAYS: &str = "a `haft mcp --http` that runs keeps the token it started wi
 /// Print the token that clients of `haft mcp --http` must send
 #[derive(Debug, Args)]
 pub(crate) struct TokenArgs {
-    /// Make another; the one before is no longer good once the server is started again
+    /// Replace it; the old one stops working when the server restarts
     #[arg(long)]
     new: bool,
 }

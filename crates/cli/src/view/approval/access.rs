@@ -111,7 +111,7 @@ fn process(access: &Value) -> (&'static str, String) {
     let id = text(access.get("id"));
     let act = access.get("act").unwrap_or(&Value::Null);
     let (verb, mut what) = match act {
-        Value::String(act) if act == "close_input" => ("end the input of", id.to_owned()),
+        Value::String(act) if act == "close_input" => ("close the input of", id.to_owned()),
         Value::String(act) if act == "kill" => ("end", id.to_owned()),
         Value::Object(act) => match act.iter().next() {
             Some((name, Value::String(typed))) if name == "write" => {

@@ -244,7 +244,7 @@ fn programs(form: &Map<String, Value>) -> Page {
         let path = visible::line(text(program.get("path")));
         let now = match program.get("version").and_then(Value::as_str) {
             Some(_) => "as it is now",
-            None => "which is no file of the workspace now",
+            None => "which is not a file in the workspace now",
         };
         page.field("program", format!("{path}, {now}"))
     })

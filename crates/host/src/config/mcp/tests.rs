@@ -94,7 +94,7 @@ fn what_cannot_be_is_told_with_its_line_and_no_secret() {
     );
     refused(&server("command = []"), "names no program");
     refused(&server("command = \"x y\""), "`command` must be a list");
-    refused(&server("url = \"ftp://y\""), "no http or https address");
+    refused(&server("url = \"ftp://y\""), "not an http or https address");
     refused(
         &server("url = \"https://y\"\ncwd = \"/\""),
         "`cwd` has no meaning with `url`",
@@ -109,7 +109,7 @@ fn what_cannot_be_is_told_with_its_line_and_no_secret() {
             &server(&format!(
                 "url = \"http://{host}/mcp\"\nheaders = {{ A = \"b\" }}"
             )),
-            "in the clear",
+            "would be sent unencrypted",
         );
     }
     for host in ["127.0.0.1:80", "localhost", "[::1]:80"] {
@@ -131,14 +131,14 @@ fn what_cannot_be_is_told_with_its_line_and_no_secret() {
     refused("[mcp]\nservers = 3\n", "must be a list of tables");
     refused(
         &server("url = \"https://y\"\nheaders = { A = \"${T}\" }"),
-        "which no secret is called",
+        "but there is no secret `T`",
     );
     refused(
         &server("command = [\"x\"]\nsandbox = { network = [\"169.254.169.254\"] }"),
         "credentials",
     );
     let leak = server("command = [\"x\"]\nsecrets = { T = \"ghp_verysecret\" }");
-    refused(&leak, "`secrets.T` is no reference");
+    refused(&leak, "`secrets.T` is not a reference");
     assert!(!read(&leak).unwrap_err().contains("verysecret"));
     let two = format!(
         "{}[[mcp.servers]]\nid = \"a\"\ncommand = [\"x\"]\n",

@@ -244,7 +244,8 @@ async fn stop(ongoing: OngoingCall) -> Arc<Outcome> {
 
 fn not_good() -> ErrorData {
     ErrorData::invalid_params(
-        "this request state is not good: it was used already, has lapsed, or is of another request; \
+        "this request state is not valid: it was already used, has expired, or belongs to another \
+         request; \
          make the call again without it",
         None,
     )
@@ -275,7 +276,7 @@ impl SoFar {
         let and = match self {
             Self::Waited => "nothing has happened. Make it again when some are answered",
             Self::Began => {
-                "it had begun: look whether it took effect before you make it again, when some are \
+                "it had begun: check whether it took effect before you make it again, when some are \
                  answered"
             }
         };

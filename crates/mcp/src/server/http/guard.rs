@@ -125,7 +125,7 @@ impl Guard {
                 Err(Box::new(unauthorized(message)))
             }
             Err(_) => {
-                let message = "it could not be found out in time who you are; try again";
+                let message = "identifying the caller took too long; try again";
                 Err(Box::new(refusal(StatusCode::SERVICE_UNAVAILABLE, message)))
             }
         }

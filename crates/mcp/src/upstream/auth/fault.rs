@@ -16,7 +16,7 @@ use super::{
 #[non_exhaustive]
 pub enum LoginError {
     /// A request that must not be made, or an answer that is too large.
-    #[error("logging in leads where it must not: {0}")]
+    #[error("the login led to something that is not allowed: {0}")]
     Refused(Refusal),
     /// A server did not answer.
     #[error("`{0}` does not answer")]
@@ -34,7 +34,7 @@ pub enum LoginError {
     #[error("the authorization server does not offer PKCE with S256")]
     NoPkce,
     /// An authorization server other than the expected one answered.
-    #[error("the answer is of issuer `{received}`, expected was `{expected}`")]
+    #[error("the answer came from issuer `{received}`, expected `{expected}`")]
     WrongIssuer {
         /// The one that was asked.
         expected: String,
@@ -47,16 +47,16 @@ pub enum LoginError {
     )]
     SecretForAnybody,
     /// The authorization server does not name itself, but must.
-    #[error("the answer does not say of which issuer it is, expected was `{0}`")]
+    #[error("the answer does not name its issuer, expected `{0}`")]
     NoIssuer(String),
     /// The authorization server offers no way to register a client.
-    #[error("the authorization server registers nobody by itself")]
+    #[error("the authorization server does not support client registration")]
     NoRegistration,
     /// The login page is not safe to send a person to.
-    #[error("the page to log in on is not one to open: {0}")]
+    #[error("the login page is not safe to open: {0}")]
     Page(Refusal),
     /// The redirect is not a valid answer to this login.
-    #[error("what came back is no answer to this login: {0}")]
+    #[error("the redirect does not belong to this login: {0}")]
     Callback(&'static str),
     /// The person, or the authorization server, said no.
     #[error("logging in was refused: {0}")]
@@ -108,7 +108,7 @@ impl LoginError {
             Self::Callback(_) | Self::Denied(_) | Self::Slow(_) | Self::Cancelled => {
                 "start again with `haft mcp login`"
             }
-            Self::LoginNeeded => "`haft mcp login` does that",
+            Self::LoginNeeded => "run `haft mcp login`",
             Self::Vault(_) => "check that the data directory is yours and has room",
         }
     }

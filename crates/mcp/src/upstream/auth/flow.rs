@@ -370,7 +370,7 @@ impl Flow {
         });
         if !same_place {
             return Err(LoginError::Callback(
-                "it is another address than the one given",
+                "its address differs from the one given",
             ));
         }
         if only("state")?.as_deref() != Some(self.state.as_str()) {
@@ -425,7 +425,7 @@ fn only(url: &Url, name: &str) -> Result<Option<String>, &'static str> {
     let mut values = url.query_pairs().filter(|(key, _)| key == name);
     let first = values.next().map(|(_, value)| value.into_owned());
     match values.next() {
-        Some(_) => Err("a parameter stands there twice"),
+        Some(_) => Err("a parameter occurs twice"),
         None => Ok(first),
     }
 }

@@ -43,7 +43,7 @@ impl Key {
 
 /// The token store is unusable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the place where tokens are kept cannot be used: {0}")]
+#[error("the token store cannot be used: {0}")]
 pub struct VaultError(pub String);
 
 /// Held while refreshing a token; dropping it lets the next one in.

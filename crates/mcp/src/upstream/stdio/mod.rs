@@ -148,7 +148,7 @@ impl StdioConnector {
             let why = error.message();
             ConnectError::Unreachable(match (self.command.pinned, error.kind()) {
                 (Some(_), ErrorKind::AccessDenied) => {
-                    format!("{why}: `sha256` of its entry says which")
+                    format!("{why}: the expected hash is `sha256` in its entry")
                 }
                 (_, _) => why.to_owned(),
             })

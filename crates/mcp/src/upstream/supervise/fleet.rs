@@ -158,7 +158,7 @@ impl Fleet {
             .await
             .is_err()
         {
-            tracing::error!("an offer could not be held against what was accepted");
+            tracing::error!("an offer could not be compared with what was accepted");
         }
     }
 
@@ -282,7 +282,7 @@ async fn look_for_answers(
                 .await
                 .is_err()
             {
-                tracing::error!("an offer could not be held against what was accepted");
+                tracing::error!("an offer could not be compared with what was accepted");
             }
         }
     }
