@@ -26,6 +26,7 @@ pub enum Arguments {
 
 /// One request to run one tool.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct CallRequest {
     /// The call's id, chosen by whoever accepts it.
     pub id: CallId,
@@ -56,7 +57,8 @@ impl CallRequest {
         Self::from_arguments(tool, Arguments::Text(arguments.into()), principal)
     }
 
-    fn from_arguments(
+    /// A request in either form.
+    pub fn from_arguments(
         tool: impl Into<String>,
         arguments: Arguments,
         principal: Arc<Principal>,

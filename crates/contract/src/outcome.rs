@@ -101,6 +101,7 @@ pub struct Failure {
 
 /// What is known about a run in addition to its content.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Facts {
     /// The exit code of a command.
     pub exit_code: Option<i32>,
@@ -182,6 +183,7 @@ impl DeniedBy {
 
 /// How long the stages of a call took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Timings {
     /// Waiting for a person.
     pub asked: Duration,

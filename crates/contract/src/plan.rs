@@ -22,6 +22,7 @@ use crate::{
 
 /// What a tool says one input will touch.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Plan {
     /// The action within the tool (`download` of `browser`), where it has several.
     pub action: Option<ActionName>,

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 /// How far a call has got. `detail` is the tool's own typed part.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Progress<D = NoProgress> {
     /// Steps done.
     pub step: u64,

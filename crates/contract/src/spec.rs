@@ -12,6 +12,7 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A tool's self-description.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ToolSpec {
     /// A short title for people.
     pub title: String,
@@ -55,6 +56,7 @@ pub type Reshape = fn(&mut Map<String, Value>) -> Option<&'static str>;
 
 /// An action of a tool and its own deadline.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ActionSpec {
     /// The action's name, as plans name it.
     pub name: ActionName,
@@ -64,6 +66,7 @@ pub struct ActionSpec {
 
 /// How long a call may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Deadline {
     /// The run time unless the input or the caller asks for another.
     pub default: Duration,
@@ -75,6 +78,7 @@ pub struct Deadline {
 
 /// Another name for a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ParameterAlias {
     /// The name models also use.
     pub alias: &'static str,

@@ -102,14 +102,11 @@ pub(crate) fn request_from(id: CallId, body: &str) -> Option<CallRequest> {
         row::StoredArguments::Value(value) => Arguments::Value(value),
     };
     let workspace = opened.workspace.as_deref().unwrap_or(row::NO_WORKSPACE);
-    Some(CallRequest {
-        id,
-        tool: opened.tool,
-        arguments,
-        principal: Arc::new(principal),
-        workspace: WorkspaceId::parse(workspace).ok()?,
-        timeout: opened.timeout_ms.map(Duration::from_millis),
-    })
+    let mut request = CallRequest::from_arguments(opened.tool, arguments, Arc::new(principal));
+    request.id = id;
+    request.workspace = WorkspaceId::parse(workspace).ok()?;
+    request.timeout = opened.timeout_ms.map(Duration::from_millis);
+    Some(request)
 }
 
 /// Reads back who asked, even if the rest of the request is unreadable.

@@ -298,10 +298,8 @@ impl Runtime {
                     | LedgerErrorKind::Corrupt => "`haft doctor` checks the ledger",
                 };
                 let error = ToolError::new(ErrorKind::Unavailable, message).hint(hint);
-                let facts = Facts {
-                    denied_by: Some(DeniedBy::Ledger),
-                    ..Facts::default()
-                };
+                let mut facts = Facts::default();
+                facts.denied_by = Some(DeniedBy::Ledger);
                 Err(HaltedCall::new(error, None, facts))
             }
         }

@@ -248,6 +248,8 @@ fn events(call: CallId, number: usize, at: Timestamp) -> Vec<RecordedEvent> {
         read_from: Labels::NONE,
     };
     let plan = Arc::new(plan.seal());
+    let mut facts = Facts::default();
+    facts.decision = Some(decision.clone());
     let outcome = Arc::new(Outcome {
         call,
         tool: Some(tool.clone()),
@@ -255,10 +257,7 @@ fn events(call: CallId, number: usize, at: Timestamp) -> Vec<RecordedEvent> {
         content: Vec::new(),
         structured: None,
         error: None,
-        facts: Facts {
-            decision: Some(decision.clone()),
-            ..Facts::default()
-        },
+        facts,
     });
     [
         CallEvent::Resolved { tool },

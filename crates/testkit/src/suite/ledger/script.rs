@@ -160,10 +160,8 @@ pub(super) fn settled(call: CallId, terminal: Terminal, text: &str) -> Vec<Recor
 
 /// The settlement of a call whose output was spilled.
 pub(super) fn spilled(call: CallId, artifact: ArtifactId) -> Vec<RecordedEvent> {
-    let facts = Facts {
-        artifact: Some(artifact),
-        ..Facts::default()
-    };
+    let mut facts = Facts::default();
+    facts.artifact = Some(artifact);
     settled_with(call, Terminal::Succeeded, "", facts)
 }
 
