@@ -14,6 +14,8 @@ mod confinement;
 mod connect;
 mod convert;
 mod credit;
+#[cfg(test)]
+mod flow;
 mod frame;
 #[cfg(test)]
 mod fuzz;

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{link::Link, peer::Peer};
 use crate::remote::{
     convert::MalformedMessage,
-    credit::{REPLY_WINDOW, Window, cost},
+    credit::{Allowance, Charged, REPLY_WINDOW, Window},
     frame::{CHUNK_BYTES, Frame, Kind},
     wire::{Reply, Request, WireNote},
 };
@@ -28,16 +28,21 @@ const ANSWER_GRACE: Duration = Duration::from_secs(5);
 /// How long the other side may take to confirm that it stopped.
 const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 
-/// How much is consumed before credit is returned, in one frame instead of many.
+/// How much is handled before credit is returned, in one frame instead of many.
 const CREDIT_STEP: u32 = 128 * 1024;
-const _: () = assert!(CREDIT_STEP as usize <= REPLY_WINDOW / 4);
+const _: () = assert!(CREDIT_STEP <= REPLY_WINDOW / 4);
+
+/// What an exchange starts with for receiving.
+pub(super) fn reply_allowance() -> Allowance {
+    Allowance::new(REPLY_WINDOW, CREDIT_STEP)
+}
 
 /// Something the other side sent.
 pub(super) enum Event {
     /// A piece of the result.
-    Data(Vec<u8>),
+    Data(Charged<Vec<u8>>),
     /// A piece of a child's output.
-    Output(OutputChunk),
+    Output(Charged<OutputChunk>),
     /// A message before the end.
     Note(WireNote),
     /// The reply, which ends the exchange.
@@ -50,8 +55,7 @@ pub(super) struct Exchange {
     link: Arc<Link>,
     events: mpsc::Receiver<Event>,
     window: Arc<Window>,
-    /// Bytes consumed whose credit is not yet returned.
-    consumed: u32,
+    allowance: Arc<Allowance>,
     phase: Phase,
     _slot: OwnedSemaphorePermit,
 }
@@ -69,6 +73,7 @@ impl Exchange {
         link: Arc<Link>,
         events: mpsc::Receiver<Event>,
         window: Arc<Window>,
+        allowance: Arc<Allowance>,
         slot: OwnedSemaphorePermit,
     ) -> Self {
         Self {
@@ -76,7 +81,7 @@ impl Exchange {
             link,
             events,
             window,
-            consumed: 0,
+            allowance,
             phase: Phase::Open,
             _slot: slot,
         }
@@ -97,10 +102,10 @@ impl Exchange {
     pub(super) async fn send_body(&self, bytes: &[u8]) -> Result<(), OpsError> {
         let outbox = &self.link.shared().outbox;
         for piece in bytes.chunks(CHUNK_BYTES) {
-            if self.window.take(piece.len()).await.is_err() {
-                return Ok(());
-            }
             let frame = Frame::new(Kind::Data, self.number, piece.to_vec());
+            let Ok(frame) = self.window.pay(frame).await else {
+                return Ok(());
+            };
             let sent = outbox.send(frame).await;
             sent.map_err(|_| self.link.shared().loss())?;
         }
@@ -123,15 +128,15 @@ impl Exchange {
         Ok(event)
     }
 
-    /// Records that this many bytes were handled, so that more may come.
-    pub(super) fn consumed(&mut self, bytes: usize) {
-        self.consumed = self.consumed.saturating_add(cost(bytes));
-        if self.consumed >= CREDIT_STEP {
-            let credit = Frame::credit(self.number, self.consumed);
+    /// Takes out what arrived, which is handled then, so that more may come.
+    pub(super) fn handled<T>(&self, charged: Charged<T>) -> T {
+        let (content, grant) = self.allowance.handled(charged);
+        if let Some(grant) = grant {
+            let credit = Frame::credit(self.number, grant);
             // Whoever waits notices a lost connection.
             let _ = self.link.shared().outbox.push(credit);
-            self.consumed = 0;
         }
+        content
     }
 
     /// Collects data until the reply, and returns the reply.
@@ -144,11 +149,11 @@ impl Exchange {
         loop {
             match self.next().await? {
                 Event::Data(piece) => {
+                    let piece = self.handled(piece);
                     if data.len() + piece.len() > most {
                         return Err(MalformedMessage("result that is too large").into());
                     }
                     data.extend_from_slice(&piece);
-                    self.consumed(piece.len());
                 }
                 Event::Note(note) => noted(&note),
                 Event::Output(_) => return Err(MalformedMessage("output").into()),

@@ -20,11 +20,11 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::exchange::{Event, Exchange};
+use super::exchange::{Event, Exchange, reply_allowance};
 use crate::remote::{
     connect::{Carrier, Connect, ConnectError, Connection},
     convert::{MalformedMessage, chunk_from_wire},
-    credit::{MAX_REPLY_FRAMES, REQUEST_WINDOW, Window},
+    credit::{Allowance, MAX_REPLY_FRAMES, REQUEST_WINDOW, Window},
     frame::{Frame, FrameError, FrameReader, Kind, MAX_FRAME_BYTES},
     outbox::Outbox,
     wire::{self, OpenReply, OpenWorkspace, OpenedWorkspace, Reply, Welcome},
@@ -47,6 +47,10 @@ const LAST_WORDS_LIMIT: Duration = Duration::from_secs(2);
 
 /// The most bytes of a request's JSON, leaving room for the frame around it.
 const MAX_REQUEST_BYTES: usize = MAX_FRAME_BYTES - 1024;
+
+/// The most events of an exchange that wait to be handled: all that its credit allows, and some of
+/// those that cost none.
+const MAX_EVENTS: usize = MAX_REPLY_FRAMES + 64;
 
 /// A connection.
 pub(super) struct Link {
@@ -71,6 +75,8 @@ pub(super) struct LinkState {
 struct Port {
     events: mpsc::Sender<Event>,
     window: Arc<Window>,
+    /// What the other side may still send.
+    allowance: Arc<Allowance>,
 }
 
 impl Link {
@@ -160,17 +166,19 @@ impl Link {
             ));
         }
         let number = shared.next.fetch_add(1, Ordering::Relaxed);
-        let (events, received) = mpsc::channel(MAX_REPLY_FRAMES + 64);
+        let (events, received) = mpsc::channel(MAX_EVENTS);
         let window = Arc::new(Window::new(REQUEST_WINDOW));
+        let allowance = Arc::new(reply_allowance());
         shared.live().insert(
             number,
             Port {
                 events,
                 window: Arc::clone(&window),
+                allowance: Arc::clone(&allowance),
             },
         );
         // From here on, dropping it removes it from the table and notifies the other side.
-        let exchange = Exchange::new(number, Arc::clone(self), received, window, slot);
+        let exchange = Exchange::new(number, Arc::clone(self), received, window, allowance, slot);
         let frame = Frame::new(Kind::Request, number, body);
         let sent = shared.outbox.send(frame).await;
         sent.map_err(|_| shared.loss())?;
@@ -292,12 +300,17 @@ impl LinkState {
 
     fn hand_out(&self, frame: Frame) -> Result<(), MalformedMessage> {
         let number = frame.exchange;
-        let event = match frame.kind {
-            Kind::Data => Event::Data(frame.body),
-            Kind::Output => Event::Output(chunk_from_wire(&frame.body)?),
-            Kind::Note => Event::Note(
-                serde_json::from_slice(&frame.body).map_err(|_| MalformedMessage("note"))?,
-            ),
+        match frame.kind {
+            Kind::Data | Kind::Output => self.deliver(frame),
+            Kind::Note => {
+                let note =
+                    serde_json::from_slice(&frame.body).map_err(|_| MalformedMessage("note"))?;
+                if let Some(port) = self.live().get(&number) {
+                    // Notes cost no credit. Where too many wait, the next ones are left out.
+                    let _ = port.events.try_send(Event::Note(note));
+                }
+                Ok(())
+            }
             Kind::Reply => {
                 let reply: Reply =
                     serde_json::from_slice(&frame.body).map_err(|_| MalformedMessage("reply"))?;
@@ -307,7 +320,7 @@ impl LinkState {
                     // The exchange may have been dropped.
                     let _ = port.events.try_send(Event::Reply(reply));
                 }
-                return Ok(());
+                Ok(())
             }
             Kind::Credit => {
                 let granted = frame.granted().ok_or(MalformedMessage("credit"))?;
@@ -316,21 +329,33 @@ impl LinkState {
                         .give(granted)
                         .map_err(|_| MalformedMessage("credit"))?;
                 }
-                return Ok(());
+                Ok(())
             }
-            Kind::Pong => return Ok(()),
+            Kind::Pong => Ok(()),
             Kind::Hello | Kind::Request | Kind::Finish | Kind::Cancel | Kind::Ping => {
-                return Err(MalformedMessage("frame"));
+                Err(MalformedMessage("frame"))
             }
-        };
-        let costs = !matches!(event, Event::Note(_));
-        if let Some(port) = self.live().get(&number)
-            && let Err(mpsc::error::TrySendError::Full(_)) = port.events.try_send(event)
-            && costs
-        {
-            return Err(MalformedMessage("result beyond its credit"));
         }
-        Ok(())
+    }
+
+    /// Delivers a frame that costs credit.
+    fn deliver(&self, frame: Frame) -> Result<(), MalformedMessage> {
+        const BEYOND: MalformedMessage = MalformedMessage("result beyond its credit");
+        let live = self.live();
+        // The other side may not know yet that nobody waits; then nothing is kept.
+        let Some(port) = live.get(&frame.exchange) else {
+            return Ok(());
+        };
+        let kind = frame.kind;
+        let body = port.allowance.admit(frame).map_err(|_| BEYOND)?;
+        let event = match kind {
+            Kind::Output => Event::Output(body.try_map(|body| chunk_from_wire(&body))?),
+            _ => Event::Data(body),
+        };
+        match port.events.try_send(event) {
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(BEYOND),
+        }
     }
 
     fn live(&self) -> MutexGuard<'_, HashMap<u64, Port>> {

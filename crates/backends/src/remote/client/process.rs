@@ -23,6 +23,7 @@ use super::{
 };
 use crate::remote::{
     convert::{MalformedMessage, spawn_to_wire},
+    credit::Charged,
     wire::{Reply, Request, WireNote},
 };
 
@@ -76,7 +77,7 @@ impl ProcessOps for RemoteProcesses {
 struct RemoteProcess {
     exchange: Exchange,
     /// Output that arrived while waiting for the end.
-    pending: VecDeque<OutputChunk>,
+    pending: VecDeque<Charged<OutputChunk>>,
     output: Output,
     end: Option<Result<ChildExit, OpsError>>,
     controls: Arc<RemoteControls>,
@@ -105,7 +106,7 @@ impl RemoteProcess {
     }
 
     /// Handles the next event; returns its output chunk, if it is one.
-    async fn advance(&mut self) -> Option<OutputChunk> {
+    async fn advance(&mut self) -> Option<Charged<OutputChunk>> {
         match self.exchange.next().await {
             Ok(Event::Output(chunk)) => return Some(chunk),
             Ok(Event::Note(WireNote::OutputEnded)) => self.output = Output::Ended,
@@ -139,8 +140,7 @@ impl ProcessHandle for RemoteProcess {
                     return None;
                 }
                 if let Some(chunk) = chunk {
-                    self.exchange.consumed(chunk.bytes.len());
-                    return Some(chunk);
+                    return Some(self.exchange.handled(chunk));
                 }
             }
         })
@@ -152,7 +152,7 @@ impl ProcessHandle for RemoteProcess {
                 if let Some(end) = &self.end {
                     return end.clone();
                 }
-                // Not yet consumed: the credit granted bounds what may arrive.
+                // Not yet handled: the credit granted bounds what may arrive.
                 if let Some(chunk) = self.advance().await {
                     self.pending.push_back(chunk);
                 }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::remote::{
-    credit::{REPLY_WINDOW, Window, cost},
+    credit::{Allowance, Charged, REPLY_WINDOW, REQUEST_WINDOW, Window},
     frame::{CHUNK_BYTES, Frame, Kind},
     outbox::{Outbox, OutboxClosed},
     wire,
@@ -20,6 +20,9 @@ const MAX_RESULT_BYTES: usize = 64 * 1024 * 1024;
 /// The largest body of a request: a file's whole content.
 const MAX_BODY_BYTES: u64 = 256 * 1024 * 1024;
 
+/// How much of a body is collected before its credit is returned: every piece, as pieces are large.
+const CREDIT_STEP: u32 = 1;
+
 /// A request that is being answered.
 pub(super) struct Exchange {
     pub(super) number: u64,
@@ -27,11 +30,13 @@ pub(super) struct Exchange {
     pub(super) cancel: CancellationToken,
     /// The credit left for sending.
     pub(super) window: Window,
+    /// What the caller may still send of the body.
+    pub(super) allowance: Allowance,
     outbox: Arc<Outbox>,
 }
 
 /// The pieces of a request's body as they arrive.
-pub(super) type Body = mpsc::Receiver<Vec<u8>>;
+pub(super) type Body = mpsc::Receiver<Charged<Vec<u8>>>;
 
 impl Exchange {
     pub(super) fn new(number: u64, cancel: CancellationToken, outbox: Arc<Outbox>) -> Self {
@@ -39,6 +44,7 @@ impl Exchange {
             number,
             cancel,
             window: Window::new(REPLY_WINDOW),
+            allowance: Allowance::new(REQUEST_WINDOW, CREDIT_STEP),
             outbox,
         }
     }
@@ -59,8 +65,11 @@ impl Exchange {
                 () = self.cancel.cancelled() => return Err(cancelled()),
             };
             let Some(piece) = piece else { break };
-            let credit = Frame::credit(self.number, cost(piece.len()));
-            self.outbox.push(credit).map_err(unheard)?;
+            let (piece, grant) = self.allowance.handled(piece);
+            if let Some(grant) = grant {
+                let credit = Frame::credit(self.number, grant);
+                self.outbox.push(credit).map_err(unheard)?;
+            }
             collected.extend_from_slice(&piece);
             if collected.len() > whole {
                 break;
@@ -79,7 +88,8 @@ impl Exchange {
     /// Sends a result in pieces, as fast as the caller takes them.
     pub(super) async fn send(&self, bytes: &[u8]) -> Result<(), OpsError> {
         for piece in bytes.chunks(CHUNK_BYTES) {
-            self.send_frame(Kind::Data, piece.to_vec()).await?;
+            let frame = Frame::new(Kind::Data, self.number, piece.to_vec());
+            self.send_frame(frame).await?;
         }
         Ok(())
     }
@@ -102,17 +112,16 @@ impl Exchange {
     }
 
     /// Sends one frame that costs credit.
-    pub(super) async fn send_frame(&self, kind: Kind, body: Vec<u8>) -> Result<(), OpsError> {
-        tokio::select! {
-            taken = self.window.take(body.len()) => taken.map_err(|_| cancelled())?,
+    async fn send_frame(&self, frame: Frame) -> Result<(), OpsError> {
+        let paid = tokio::select! {
+            paid = self.window.pay(frame) => paid.map_err(|_| cancelled())?,
             () = self.cancel.cancelled() => return Err(cancelled()),
-        }
-        self.send_paid(kind, body).await
+        };
+        self.send_paid(paid).await
     }
 
     /// Sends one frame whose credit has been taken.
-    pub(super) async fn send_paid(&self, kind: Kind, body: Vec<u8>) -> Result<(), OpsError> {
-        let frame = Frame::new(kind, self.number, body);
+    pub(super) async fn send_paid(&self, frame: Frame) -> Result<(), OpsError> {
         self.outbox.send(frame).await.map_err(unheard)
     }
 

@@ -12,7 +12,10 @@ mod session;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use haft_contract::{ErrorKind, ops::OpsError};
+use haft_contract::{
+    ErrorKind,
+    ops::{Operations, OpsError},
+};
 use haft_sandbox::pool::blocking;
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
@@ -101,30 +104,39 @@ async fn open_and_serve<R: AsyncRead + Unpin>(
     match open(&hello, account).await {
         Err(error) => say(outbox, &wire::OpenReply::Refused((&error).into())),
         Ok(backend) => {
-            let (device, inode) = backend.root_identity();
-            let operations = backend.operations();
-            say(
-                outbox,
-                &wire::OpenReply::Opened(wire::OpenedWorkspace {
-                    root: operations.root.to_string(),
-                    tiers: operations
-                        .tiers
-                        .iter()
-                        .map(|tier| tier.as_str().to_owned())
-                        .collect(),
-                    device,
-                    inode,
-                }),
-            )?;
-            let session = Arc::new(Session::new(operations, Arc::clone(outbox)));
-            let _ends_when_dropped = session.ending();
-            let heard = hear(reader, &session).await;
-            if !session.end(END_LIMIT).await {
-                tracing::warn!("something outlived its connection");
-            }
-            heard
+            let identity = backend.root_identity();
+            serve_operations(reader, outbox, backend.operations(), identity).await
         }
     }
+}
+
+/// Says what was opened, and serves it until the stream ends.
+pub(super) async fn serve_operations<R: AsyncRead + Unpin>(
+    reader: &mut FrameReader<R>,
+    outbox: &Arc<Outbox>,
+    operations: Operations,
+    (device, inode): (u64, u64),
+) -> Result<(), ServeError> {
+    say(
+        outbox,
+        &wire::OpenReply::Opened(wire::OpenedWorkspace {
+            root: operations.root.to_string(),
+            tiers: operations
+                .tiers
+                .iter()
+                .map(|tier| tier.as_str().to_owned())
+                .collect(),
+            device,
+            inode,
+        }),
+    )?;
+    let session = Arc::new(Session::new(operations, Arc::clone(outbox)));
+    let _ends_when_dropped = session.ending();
+    let heard = hear(reader, &session).await;
+    if !session.end(END_LIMIT).await {
+        tracing::warn!("something outlived its connection");
+    }
+    heard
 }
 
 /// Handles frames until the stream ends, which is how a connection is meant to end.

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::remote::{
     convert::{self, chunk_to_wire, spawn_from_wire},
-    frame::Kind,
+    frame::{Frame, Kind},
     wire::{self, Reply, WireNote},
 };
 
@@ -108,24 +108,21 @@ impl Child<'_> {
 
     /// Sends one piece once the caller has room for it. The child can be stopped meanwhile.
     async fn hand_out(&mut self, chunk: &OutputChunk) -> Result<(), OpsError> {
-        let body = chunk_to_wire(chunk);
-        let mut credit = std::pin::pin!(self.exchange.window.take(body.len()));
-        loop {
+        let frame = Frame::new(Kind::Output, self.exchange.number, chunk_to_wire(chunk));
+        let mut paying = std::pin::pin!(self.exchange.window.pay(frame));
+        let paid = loop {
             tokio::select! {
                 biased;
                 () = self.exchange.cancel.cancelled() => return Err(cancelled()),
-                taken = &mut credit => {
-                    taken.map_err(|_| cancelled())?;
-                    break;
-                }
+                paid = &mut paying => break paid.map_err(|_| cancelled())?,
                 Some(stop) = self.stops.recv() => {
                     let stopped = self.handle.stop(stop.grace).await;
                     // The requester may have gone.
                     let _ = stop.done.send(stopped);
                 }
             }
-        }
-        self.exchange.send_paid(Kind::Output, body).await
+        };
+        self.exchange.send_paid(paid).await
     }
 
     async fn stop(&mut self, stop: Stop) {

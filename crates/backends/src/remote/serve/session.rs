@@ -29,7 +29,7 @@ use super::{
 };
 use crate::remote::{
     convert::MalformedMessage,
-    credit::MAX_REQUEST_FRAMES,
+    credit::{Charged, MAX_REQUEST_FRAMES},
     frame::{Frame, Kind},
     outbox::Outbox,
     wire::{Call, Reply, Request},
@@ -62,7 +62,7 @@ struct LiveRequests {
 struct RequestInProgress {
     exchange: Arc<Exchange>,
     /// Where its body is delivered, until it is complete.
-    body: Option<mpsc::Sender<Vec<u8>>>,
+    body: Option<mpsc::Sender<Charged<Vec<u8>>>>,
 }
 
 impl Session {
@@ -78,17 +78,17 @@ impl Session {
 
     /// Handles one frame. One that is out of order ends the connection.
     pub(super) fn take(self: &Arc<Self>, frame: Frame) -> Result<(), MalformedMessage> {
+        const BEYOND: MalformedMessage = MalformedMessage("body beyond its credit");
         match frame.kind {
             Kind::Request => self.begin(&frame)?,
             Kind::Data => {
                 // The caller may not know yet that the exchange is over.
                 if let Some(answering) = self.live().exchanges.get(&frame.exchange) {
                     let body = answering.body.as_ref().ok_or(MalformedMessage("body"))?;
-                    match body.try_send(frame.body) {
+                    let piece = answering.exchange.allowance.admit(frame);
+                    match body.try_send(piece.map_err(|_| BEYOND)?) {
                         Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
-                        Err(mpsc::error::TrySendError::Full(_)) => {
-                            return Err(MalformedMessage("body beyond its credit"));
-                        }
+                        Err(mpsc::error::TrySendError::Full(_)) => return Err(BEYOND),
                     }
                 }
             }
@@ -325,5 +325,44 @@ async fn dispatch(
         } => process::resize(session, process, rows, columns).await,
         Request::Signal { process, signal } => process::signal(session, process, &signal).await,
         Request::WaitsForInput { process } => process::waits_for_input(session, process).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pieces of a body that nobody collects: its task does not run before the test waits.
+    #[tokio::test]
+    async fn a_body_beyond_its_credit_ends_the_session_and_no_more_is_kept() {
+        fn check(bytes: usize) {
+            let (operations, _) = haft_testkit::memory::operations();
+            let session = Arc::new(Session::new(operations, Arc::new(Outbox::new())));
+            let call = Call {
+                limit_ms: 60_000,
+                body_bytes: 100 * 1024 * 1024,
+                request: Request::Append {
+                    path: "file".to_owned(),
+                },
+            };
+            let call = serde_json::to_vec(&call).unwrap();
+            session.take(Frame::new(Kind::Request, 1, call)).unwrap();
+            let allowed = 256 * 1024 / (bytes + 64);
+            let piece = || Frame::new(Kind::Data, 1, vec![0; bytes]);
+            let kept = (0..4 * (allowed + 1))
+                .take_while(|_| session.take(piece()).is_ok())
+                .count();
+            assert_eq!(kept, allowed, "pieces of {bytes} bytes");
+            assert_eq!(
+                session.take(piece()),
+                Err(MalformedMessage("body beyond its credit"))
+            );
+        }
+        check(0);
+        check(1000);
+        check(64 * 1024 - 64);
+        check(256 * 1024 - 64);
+        check(256 * 1024 - 63);
+        check(4 * 1024 * 1024 - 1024);
     }
 }

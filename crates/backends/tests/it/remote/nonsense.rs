@@ -62,7 +62,7 @@ async fn a_server_that_is_none_is_told_from_one() {
 /// A caller that sends nonsense is let go of at once.
 #[tokio::test]
 async fn a_caller_that_is_none_ends_its_own_connection() {
-    async fn check(said: &[u8]) {
+    async fn check(said: &[u8]) -> String {
         let (near, far) = tokio::io::duplex(1 << 20);
         let (reader, writer) = tokio::io::split(far);
         let serving = tokio::spawn(serve(reader, writer, Account::default()));
@@ -71,7 +71,10 @@ async fn a_caller_that_is_none_ends_its_own_connection() {
         let mut heard = Vec::new();
         let ended = tokio::time::timeout(haft_testkit::PATIENCE, reader.read_to_end(&mut heard));
         ended.await.expect("it is let go of").unwrap();
-        serving.await.unwrap().ok();
+        let served = serving.await.unwrap();
+        served
+            .err()
+            .map_or_else(String::new, |error| error.to_string())
     }
     let frame = |kind: u8, exchange: u64, body: &str| {
         let mut frame = u32::try_from(body.len() + 9)
@@ -101,4 +104,10 @@ async fn a_caller_that_is_none_ends_its_own_connection() {
     // A path that cannot be is a failed call; the connection lives on until it is garbled.
     let then_garbled = [frame(1, 1, spawn), frame(99, 0, "")].concat();
     check(&after_open(then_garbled)).await;
+    // More at once than any body may have on the way.
+    let append = r#"{"limit_ms":60000,"body_bytes":1000000,"request":{"append":{"path":"x"}}}"#;
+    let body = "x".repeat(256 * 1024);
+    let too_much = [frame(1, 1, append), frame(2, 1, &body)].concat();
+    let ended = check(&after_open(too_much)).await;
+    assert!(ended.contains("beyond its credit"), "{ended}");
 }
