@@ -176,3 +176,133 @@ pub(crate) fn broken(sequence: u64, reason: impl Into<String>) -> Verification {
         reason: reason.into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: [u8; 32] = [1; 32];
+
+    fn link(sequence: u64) -> Link<'static> {
+        Link {
+            tenant: "local",
+            sequence,
+            call: &[7; 16],
+            at: 5,
+            kind: "opened",
+            body: "{}",
+        }
+    }
+
+    /// A verifier that has seen this many records.
+    fn after(records: u64) -> Verifier {
+        let mut verifier = Verifier::new();
+        for sequence in 1..=records {
+            let link = link(sequence);
+            let stored = link.hash(&verifier.head.hash);
+            assert_eq!(verifier.next(&link, &stored), Ok(()));
+        }
+        verifier
+    }
+
+    #[test]
+    fn every_field_of_a_record_is_in_its_hash_and_none_runs_into_the_next() {
+        let whole = link(1);
+        let other = [
+            Link {
+                tenant: "loca",
+                kind: "lopened",
+                ..whole
+            },
+            Link {
+                sequence: 2,
+                ..whole
+            },
+            Link {
+                call: &[8; 16],
+                ..whole
+            },
+            Link { at: 6, ..whole },
+            Link {
+                kind: "opene",
+                body: "d{}",
+                ..whole
+            },
+            Link {
+                body: "{} ",
+                ..whole
+            },
+        ];
+        for link in other {
+            assert_ne!(link.hash(&GENESIS), whole.hash(&GENESIS), "{link:?}");
+        }
+        assert_ne!(whole.hash(&[1; 32]), whole.hash(&GENESIS));
+    }
+
+    #[test]
+    fn a_signature_is_of_one_place_of_one_tenant_with_one_key() {
+        let head = after(2).head();
+        let mac = head.sign("local", &KEY);
+        assert!(head.is_signed("local", &KEY, &mac));
+        assert!(!head.is_signed("other", &KEY, &mac));
+        assert!(!head.is_signed("local", &[2; 32], &mac));
+        assert!(!head.is_signed("local", &KEY, &mac[..31]));
+        assert!(!head.is_signed("local", &KEY, &[]));
+        assert!(
+            !Head {
+                sequence: 3,
+                ..head
+            }
+            .is_signed("local", &KEY, &mac)
+        );
+        assert!(
+            !Head {
+                hash: GENESIS,
+                ..head
+            }
+            .is_signed("local", &KEY, &mac)
+        );
+    }
+
+    #[test]
+    fn the_next_record_is_the_next_as_it_was_written_or_it_is_named() {
+        let check = |sequence: u64, stored: Option<Hash>, expect: Verification| {
+            let mut verifier = after(2);
+            let link = link(sequence);
+            let stored = stored.unwrap_or_else(|| link.hash(&verifier.head.hash));
+            assert_eq!(verifier.next(&link, &stored), Err(expect));
+            // What is bad is not built upon.
+            assert_eq!(verifier.head(), after(2).head());
+        };
+        check(2, None, broken(2, "there are two records in this place"));
+        check(4, None, broken(3, "it is missing; the next record is 4"));
+        let changed = broken(3, "it was changed after it was written");
+        check(3, Some([9; 32]), changed);
+    }
+
+    #[test]
+    fn a_chain_ends_where_it_was_signed() {
+        let check = |records: u64, signed: Option<(Head, bool)>, expect: Verification| {
+            assert_eq!(after(records).end(signed), expect);
+        };
+        let end = |records: u64| after(records).head();
+        check(0, None, Verification::Intact { records: 0 });
+        check(3, Some((end(3), true)), Verification::Intact { records: 3 });
+        let missing = "the signed end of the chain is missing";
+        check(3, None, broken(3, missing));
+        let cut = "it is missing; 5 records were written";
+        check(3, Some((end(5), true)), broken(4, cut));
+        check(3, Some((end(5), false)), broken(4, cut));
+        // Anybody can compute hashes, and so go on with a chain; only the key signs its end.
+        let longer = "the chain goes on after its signed end";
+        check(3, Some((end(2), true)), broken(2, longer));
+        check(3, Some((Head::START, true)), broken(1, longer));
+        let unsigned = "the end of the chain is not signed by this ledger";
+        check(3, Some((end(3), false)), broken(3, unsigned));
+        let replaced = Head {
+            hash: [9; 32],
+            ..end(3)
+        };
+        check(3, Some((replaced, true)), broken(3, longer));
+    }
+}

@@ -207,4 +207,41 @@ mod tests {
         other.raise(&[(tenant, head(99))]).unwrap();
         assert_eq!(other.read().unwrap(), Read::Foreign);
     }
+
+    /// A mark of the same height with another hash is of another record: it stays as it was.
+    #[test]
+    fn a_mark_of_the_same_height_is_not_replaced() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = PrivateDirectory::open(&place.path().join("record")).unwrap();
+        let mark = HighWater::open(&directory, [1; 32]).unwrap();
+        let tenant = TenantId::parse("local").unwrap();
+        let other = Head {
+            hash: [8; 32],
+            ..head(5)
+        };
+        mark.raise(&[(tenant.clone(), head(5))]).unwrap();
+        mark.raise(&[(tenant, other)]).unwrap();
+        let expect: HighWaterMarks = [("local".to_owned(), head(5))].into();
+        assert_eq!(mark.read().unwrap(), Read::Marks(expect));
+    }
+
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "puts something else where the mark was, as an attacker would"
+    )]
+    fn a_mark_is_a_file_of_its_own_that_no_tool_inherits() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = PrivateDirectory::open(&place.path().join("record")).unwrap();
+        let mark = HighWater::open(&directory, [1; 32]).unwrap();
+        let flags = rustix::io::fcntl_getfd(&mark.file).unwrap();
+        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+        let path = beside(directory.path());
+        std::fs::rename(&path, place.path().join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink(place.path().join("elsewhere"), &path).unwrap();
+        assert!(HighWater::open(&directory, [1; 32]).is_err());
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert!(HighWater::open(&directory, [1; 32]).is_err());
+    }
 }

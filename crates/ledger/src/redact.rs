@@ -321,6 +321,8 @@ fn percent(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -525,18 +527,76 @@ mod tests {
     #[test]
     fn fields_with_secret_names_are_blanked_whatever_they_hold() {
         let redactor = Redactor::new([]);
-        let mut value = serde_json::json!({
+        let mut value = json!({
             "user": "ada", "api_key": "x", "token": ["y"], "n": 1, "secret": 12,
             "password": {"value": "z"}, "passwd": null, "passphrase": true,
         });
         assert!(redactor.value(&mut value));
         assert_eq!(
             value,
-            serde_json::json!({
+            json!({
                 "user": "ada", "api_key": REDACTED, "token": REDACTED, "n": 1,
                 "secret": REDACTED, "password": REDACTED, "passwd": null, "passphrase": true,
             })
         );
         assert!(!redactor.value(&mut value));
+    }
+
+    #[test]
+    fn an_exact_value_is_found_in_each_of_its_forms() {
+        let redactor = Redactor::new(["a b/c~d".to_owned()]);
+        let check = |text: &str, expect: &str| assert_eq!(redactor.text(text), expect, "{text}");
+        check("x a b/c~d y", "x [redacted] y");
+        check("?q=a%20b%2Fc~d&n=1", "?q=[redacted]&n=1");
+        check("6120622f637e64", "[redacted]");
+    }
+
+    #[test]
+    fn the_shortest_and_the_last_exact_values_count() {
+        let redactor = Redactor::new([]);
+        assert!(!redactor.add("five5"));
+        assert!(redactor.add("sixsix"));
+        assert_eq!(redactor.text("sixsix"), REDACTED);
+        // Each has three forms.
+        for n in 1..MAX_SECRETS {
+            assert!(redactor.add(&format!("secret/{n}")), "{n}");
+        }
+        assert!(redactor.text("secret/1023").contains(REDACTED));
+    }
+
+    #[test]
+    fn a_secret_among_others_is_reported_and_removed_at_any_depth() {
+        let redactor = Redactor::new(["horse-battery".to_owned()]);
+        let check = |mut value: Value, expect: Option<Value>| {
+            let before = value.clone();
+            assert_eq!(redactor.value(&mut value), expect.is_some(), "{before}");
+            assert_eq!(value, expect.unwrap_or(before));
+        };
+
+        check(
+            json!(["a", "horse-battery", "b"]),
+            Some(json!(["a", REDACTED, "b"])),
+        );
+        check(
+            json!(["horse-battery", "horse-battery"]),
+            Some(json!([REDACTED, REDACTED])),
+        );
+        check(
+            json!({"a": ["horse-battery"], "b": 1}),
+            Some(json!({"a": [REDACTED], "b": 1})),
+        );
+        check(
+            json!({"a": "horse-battery", "b": "horse-battery"}),
+            Some(json!({"a": REDACTED, "b": REDACTED})),
+        );
+        check(
+            json!({"the horse-battery": 1, "z": "a"}),
+            Some(json!({"the [redacted]": 1, "z": "a"})),
+        );
+        check(
+            json!({"token": "", "secret": [], "password": REDACTED}),
+            None,
+        );
+        check(json!(["a", {"b": "c"}]), None);
     }
 }

@@ -49,3 +49,34 @@ impl Seal {
             .is_ok_and(|stored| blake3::Hash::from_bytes(stored) == self.0.finalize())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seal() -> Seal {
+        Seal::new("form", &[1; 32])
+    }
+
+    #[test]
+    fn a_signature_is_of_these_fields_in_this_order_with_this_key() {
+        let signed = seal().text("ab").number(1).maybe(None).sign();
+        assert!(seal().text("ab").number(1).maybe(None).is(&signed));
+        for other in [
+            seal().text("ab").number(2).maybe(None),
+            seal().text("a").text("b").number(1).maybe(None),
+            seal().number(1).text("ab").maybe(None),
+            seal().text("ab").number(1),
+            seal().text("ab").number(1).maybe(Some(b"")),
+            Seal::new("form", &[2; 32]).text("ab").number(1).maybe(None),
+            Seal::new("other", &[1; 32])
+                .text("ab")
+                .number(1)
+                .maybe(None),
+        ] {
+            assert!(!other.is(&signed));
+        }
+        assert!(!seal().text("ab").number(1).maybe(None).is(&signed[..31]));
+        assert!(!seal().text("ab").number(1).maybe(None).is(&[]));
+    }
+}

@@ -125,4 +125,21 @@ mod tests {
         let session = SessionId::parse("a").expect("an id");
         assert_eq!(marks.of(&tenant, &session), None);
     }
+
+    /// Numbers that lay across each other would change with each other's sessions.
+    #[test]
+    fn every_session_has_one_whole_number_of_the_file() {
+        let tenant = TenantId::parse("local").expect("an id");
+        let places: std::collections::BTreeSet<u64> = (0..1_000)
+            .map(|n| SessionId::parse(&format!("s{n}")).expect("an id"))
+            .map(|session| place(&tenant, &session))
+            .collect();
+        for place in &places {
+            assert_eq!(place % SLOT_BYTES, 0);
+            assert!(place / SLOT_BYTES < SLOTS, "{place}");
+        }
+        // By chance some share one.
+        assert!(places.len() > 800, "{}", places.len());
+        assert!(places.last() > Some(&(SLOTS / 2 * SLOT_BYTES)));
+    }
 }
