@@ -264,7 +264,7 @@ fn what_after_cannot_mean_is_an_error_with_its_line() {
         ),
         (
             "{ rule = \"x\", after = [\"mpc:a\"] }",
-            "`mpc:a` is nothing",
+            "`mpc:a` is not a source",
         ),
         (
             "{ rule = \"x\", after = [\"mcp:a*\"] }",
