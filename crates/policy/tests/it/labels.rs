@@ -268,11 +268,11 @@ fn what_after_cannot_mean_is_an_error_with_its_line() {
         ),
         (
             "{ rule = \"x\", after = [\"mcp:a*\"] }",
-            "`mcp:a*` is nothing",
+            "`mcp:a*` is not a source",
         ),
         (
             "{ rule = \"x\", after = [\"anything\"] }",
-            "`anything` is nothing",
+            "`anything` is not a source",
         ),
         ("{ rule = \"x\", after = [] }", "`after` names nothing"),
         (
