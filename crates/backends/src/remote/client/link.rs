@@ -24,7 +24,7 @@ use super::exchange::{Event, Exchange, reply_allowance};
 use crate::remote::{
     connect::{Carrier, Connect, ConnectError, Connection},
     convert::{MalformedMessage, chunk_from_wire},
-    credit::{Allowance, MAX_REPLY_FRAMES, REQUEST_WINDOW, Window},
+    credit::{Allowance, Charged, MAX_REPLY_FRAMES, REQUEST_WINDOW, Window},
     frame::{Frame, FrameError, FrameReader, Kind, MAX_FRAME_BYTES},
     outbox::Outbox,
     wire::{self, OpenReply, OpenWorkspace, OpenedWorkspace, Reply, Welcome},
@@ -301,7 +301,11 @@ impl LinkState {
     fn hand_out(&self, frame: Frame) -> Result<(), MalformedMessage> {
         let number = frame.exchange;
         match frame.kind {
-            Kind::Data | Kind::Output => self.deliver(frame),
+            Kind::Data => self.deliver(frame, |body| Ok(Event::Data(body))),
+            Kind::Output => self.deliver(frame, |body| {
+                let chunk = body.try_map(|body| chunk_from_wire(&body))?;
+                Ok(Event::Output(chunk))
+            }),
             Kind::Note => {
                 let note =
                     serde_json::from_slice(&frame.body).map_err(|_| MalformedMessage("note"))?;
@@ -338,21 +342,20 @@ impl LinkState {
         }
     }
 
-    /// Delivers a frame that costs credit.
-    fn deliver(&self, frame: Frame) -> Result<(), MalformedMessage> {
+    /// Delivers a frame that costs credit, as the event it is.
+    fn deliver(
+        &self,
+        frame: Frame,
+        event: impl FnOnce(Charged<Vec<u8>>) -> Result<Event, MalformedMessage>,
+    ) -> Result<(), MalformedMessage> {
         const BEYOND: MalformedMessage = MalformedMessage("result beyond its credit");
         let live = self.live();
         // The other side may not know yet that nobody waits; then nothing is kept.
         let Some(port) = live.get(&frame.exchange) else {
             return Ok(());
         };
-        let kind = frame.kind;
         let body = port.allowance.admit(frame).map_err(|_| BEYOND)?;
-        let event = match kind {
-            Kind::Output => Event::Output(body.try_map(|body| chunk_from_wire(&body))?),
-            _ => Event::Data(body),
-        };
-        match port.events.try_send(event) {
+        match port.events.try_send(event(body)?) {
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
             Err(mpsc::error::TrySendError::Full(_)) => Err(BEYOND),
         }
