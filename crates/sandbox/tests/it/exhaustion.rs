@@ -31,15 +31,15 @@ pub(crate) const MIB: u64 = 1024 * 1024;
 
 /// What keeps the limits of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum LimitKeeping {
     ByCgroups,
     ByProcess,
 }
 
-pub(crate) fn cgroup(kept: Kept) -> CgroupSetting {
+pub(crate) fn cgroup(kept: LimitKeeping) -> CgroupSetting {
     match kept {
-        Kept::ByProcess => CgroupSetting::Off,
-        Kept::ByCgroups => {
+        LimitKeeping::ByProcess => CgroupSetting::Off,
+        LimitKeeping::ByCgroups => {
             let name = std::env::var("HAFT_TEST_CGROUP")
                 .expect("HAFT_TEST_CGROUP names a cgroup that this user may use; see .ci/run");
             CgroupSetting::Below(CgroupName::parse(&name).unwrap())
@@ -47,7 +47,7 @@ pub(crate) fn cgroup(kept: Kept) -> CgroupSetting {
     }
 }
 
-fn options(kept: Kept, limits: Limits) -> SandboxOptions {
+fn options(kept: LimitKeeping, limits: Limits) -> SandboxOptions {
     SandboxOptions {
         helper: Helper::Path(helper_program()),
         limits,
@@ -56,7 +56,7 @@ fn options(kept: Kept, limits: Limits) -> SandboxOptions {
     }
 }
 
-pub(crate) fn workspace(kept: Kept, limits: Limits) -> Workspace {
+pub(crate) fn workspace(kept: LimitKeeping, limits: Limits) -> Workspace {
     Workspace::sandboxed(options(kept, limits))
 }
 
@@ -67,7 +67,12 @@ pub(crate) async fn start(ws: &Workspace, script: &str) -> Box<dyn ProcessHandle
 }
 
 /// Runs a script and says which limit it exceeded.
-async fn check(kept: Kept, limits: Limits, script: &str, expect: Option<Limit>) -> ChildExit {
+async fn check(
+    kept: LimitKeeping,
+    limits: Limits,
+    script: &str,
+    expect: Option<Limit>,
+) -> ChildExit {
     let ws = workspace(kept, limits);
     let (output, exit) = finish(&mut *start(&ws, script).await).await;
     assert_eq!(
@@ -97,7 +102,7 @@ pub(crate) fn count(word: &str) -> usize {
     having(word).len()
 }
 
-async fn rx_01(kept: Kept) {
+async fn rx_01(kept: LimitKeeping) {
     let word = format!("bomb-{kept:?}-{}", std::process::id());
     // The word is in the command line of every one of them.
     let bomb = format!("b() {{ b {word} | b {word} & }}; b; sleep 60");
@@ -124,10 +129,10 @@ async fn rx_01(kept: Kept) {
         eventually("the bomb is gone", || count(&word) == 0).await;
         let (_, exit) = finish(&mut *child).await;
         match kept {
-            Kept::ByCgroups => assert_eq!(exit.exceeded, Some(Limit::Processes)),
+            LimitKeeping::ByCgroups => assert_eq!(exit.exceeded, Some(Limit::Processes)),
             // Where nothing counts what was refused, only those who stay are seen: a bomb whose
             // parts end before the others try again may have fallen below its limit for good.
-            Kept::ByProcess => {}
+            LimitKeeping::ByProcess => {}
         }
     }
     let (_, exit) = {
@@ -141,13 +146,13 @@ async fn rx_01(kept: Kept) {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "ci: needs a cgroup of its own"]
 async fn rx_01_a_fork_bomb_stays_small_and_is_gone_at_once_with_cgroups() {
-    rx_01(Kept::ByCgroups).await;
+    rx_01(LimitKeeping::ByCgroups).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "ci: needs bubblewrap"]
 async fn rx_01_a_fork_bomb_stays_small_and_is_gone_at_once_without() {
-    rx_01(Kept::ByProcess).await;
+    rx_01(LimitKeeping::ByProcess).await;
 }
 
 /// Holds so many MiB of memory that it has written to.
@@ -164,19 +169,19 @@ async fn rx_08_memory_ends_inside_the_limit() {
     };
     let script = format!("set -o pipefail; {}", hold(256));
     let over = check(
-        Kept::ByCgroups,
+        LimitKeeping::ByCgroups,
         limits(64 * MIB),
         &script,
         Some(Limit::Memory),
     )
     .await;
     assert_ne!(over.status, ExitStatus::Code(0));
-    let within = check(Kept::ByCgroups, limits(600 * MIB), &script, None).await;
+    let within = check(LimitKeeping::ByCgroups, limits(600 * MIB), &script, None).await;
     assert_eq!(within.status, ExitStatus::Code(0));
     // Of each process alone the kernel keeps it as well, and tells nobody.
-    let over = check(Kept::ByProcess, limits(64 * MIB), &script, None).await;
+    let over = check(LimitKeeping::ByProcess, limits(64 * MIB), &script, None).await;
     assert_ne!(over.status, ExitStatus::Code(0));
-    let within = check(Kept::ByProcess, limits(600 * MIB), &script, None).await;
+    let within = check(LimitKeeping::ByProcess, limits(600 * MIB), &script, None).await;
     assert_eq!(within.status, ExitStatus::Code(0));
 }
 
@@ -188,13 +193,13 @@ async fn rx_09_processor_time_ends() {
         ..Limits::default()
     };
     check(
-        Kept::ByProcess,
+        LimitKeeping::ByProcess,
         limits(1),
         "while :; do :; done",
         Some(Limit::Cpu),
     )
     .await;
-    for kept in [Kept::ByCgroups, Kept::ByProcess] {
+    for kept in [LimitKeeping::ByCgroups, LimitKeeping::ByProcess] {
         // Something further down, whose end only its own parent sees.
         let spin = "sh -c 'while :; do :; done'; true";
         check(kept, limits(1), spin, Some(Limit::Cpu)).await;
@@ -214,7 +219,7 @@ async fn rx_09_a_quota_leaves_the_processors_to_others() {
             cpu_percent,
             ..Limits::default()
         };
-        let ws = workspace(Kept::ByCgroups, limits);
+        let ws = workspace(LimitKeeping::ByCgroups, limits);
         let began = Instant::now();
         let (output, _) = finish(&mut *start(&ws, spin).await).await;
         processor_seconds(&output) / began.elapsed().as_secs_f64()
@@ -252,7 +257,7 @@ async fn rx_10_a_full_temporary_directory_is_told() {
         ..Limits::default()
     };
     let fill = "head -c 16M /dev/zero > /tmp/x";
-    for kept in [Kept::ByCgroups, Kept::ByProcess] {
+    for kept in [LimitKeeping::ByCgroups, LimitKeeping::ByProcess] {
         check(kept, limits(8 * MIB), fill, Some(Limit::Disk)).await;
         check(kept, limits(32 * MIB), fill, None).await;
         // The other places in memory are no way round.
@@ -281,8 +286,8 @@ async fn rx_10_a_full_workspace_is_told_and_others_can_still_be_written() {
         std::env::var("HAFT_ATTACK_FIXTURES").expect("HAFT_ATTACK_FIXTURES; see .ci/run");
     let small = tempfile::tempdir_in(Path::new(&fixtures).join("small"))
         .expect("`small` among the fixtures; see .ci/run");
-    let other = workspace(Kept::ByProcess, Limits::default());
-    let full = Workspace::sandboxed_in(small, options(Kept::ByProcess, Limits::default()));
+    let other = workspace(LimitKeeping::ByProcess, Limits::default());
+    let full = Workspace::sandboxed_in(small, options(LimitKeeping::ByProcess, Limits::default()));
     let (_, exit) = finish(&mut *start(&full, "head -c 16M /dev/zero > big").await).await;
     assert_eq!(exit.exceeded, Some(Limit::Disk));
     let error = full.write("note", &"x".repeat(1 << 20)).await.unwrap_err();
@@ -300,7 +305,7 @@ async fn rx_10_a_file_beyond_its_size_is_told() {
         ..Limits::default()
     };
     let write = "head -c 3M /dev/zero > big";
-    for kept in [Kept::ByCgroups, Kept::ByProcess] {
+    for kept in [LimitKeeping::ByCgroups, LimitKeeping::ByProcess] {
         check(kept, limits(MIB), write, Some(Limit::FileSize)).await;
         check(kept, limits(4 * MIB), write, None).await;
     }
@@ -321,7 +326,7 @@ async fn rx_11_many_small_files_end_inside_the_limit() {
     };
     // Each takes a page, so the space ends first; empty ones take memory of the kernel.
     check(
-        Kept::ByCgroups,
+        LimitKeeping::ByCgroups,
         limits(64 * MIB),
         &make(1_000_000),
         Some(Limit::Disk),
@@ -329,14 +334,14 @@ async fn rx_11_many_small_files_end_inside_the_limit() {
     .await;
     let empty = "cd /tmp && perl -e 'for (1..1000000) { open my $f, \">\", $_ or exit 3; }'";
     let exit = check(
-        Kept::ByCgroups,
+        LimitKeeping::ByCgroups,
         limits(64 * MIB),
         empty,
         Some(Limit::Memory),
     )
     .await;
     assert_ne!(exit.status, ExitStatus::Code(0));
-    check(Kept::ByCgroups, limits(64 * MIB), &make(500), None).await;
+    check(LimitKeeping::ByCgroups, limits(64 * MIB), &make(500), None).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -348,7 +353,7 @@ async fn rx_22_open_files_are_told_and_the_next_command_has_its_own() {
     };
     let open = "perl -e 'my @f; for (1..200) { open my $f, \"<\", \"/dev/null\" or last; push @f, $f; } \
                 print scalar @f; select undef, undef, undef, 1.0'";
-    for kept in [Kept::ByCgroups, Kept::ByProcess] {
+    for kept in [LimitKeeping::ByCgroups, LimitKeeping::ByProcess] {
         check(kept, limits(64), open, Some(Limit::OpenFiles)).await;
         check(kept, limits(1024), open, None).await;
     }
@@ -369,7 +374,7 @@ pub(crate) const DAEMONS: usize = 7;
 #[ignore = "ci: needs a cgroup of its own"]
 async fn daemons_end_in_their_cgroup_where_the_init_was_killed() {
     let word = format!("daemon-{}", std::process::id());
-    let ws = workspace(Kept::ByCgroups, Limits::default());
+    let ws = workspace(LimitKeeping::ByCgroups, Limits::default());
     let command = Command::Shell(daemons(&word));
     let spawn = Spawn::new(command, WorkPath::root(), Tier::T1);
     let mut child = ws.start(spawn).await;
@@ -419,7 +424,7 @@ async fn rx_01_08_09_other_calls_hardly_notice() {
         cpu_percent: Some(50),
         ..Limits::default()
     };
-    let ws = workspace(Kept::ByCgroups, limits);
+    let ws = workspace(LimitKeeping::ByCgroups, limits);
     ws.put("note", "x");
     let before = p99_of_a_look(&ws).await;
     let mut running = Vec::new();

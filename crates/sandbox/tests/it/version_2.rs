@@ -15,17 +15,17 @@ use haft_sandbox::{
 use haft_testkit::{eventually, until_none};
 
 use crate::{
-    exhaustion::{DAEMONS, Kept, MIB, cgroup, count, daemons, start, workspace},
+    exhaustion::{DAEMONS, LimitKeeping, MIB, cgroup, count, daemons, start, workspace},
     workspace::{Workspace, finish},
 };
 
 /// A workspace whose commands version 2 limits.
 fn limited(limits: Limits) -> Workspace {
-    let report = CgroupReport::look(&cgroup(Kept::ByCgroups)).unwrap();
+    let report = CgroupReport::look(&cgroup(LimitKeeping::ByCgroups)).unwrap();
     let mut kept = report.controllers.values();
     assert!(kept.all(|kept| *kept == Some(Version::V2)), "{report:?}");
     assert!(report.kills_at_once);
-    workspace(Kept::ByCgroups, limits)
+    workspace(LimitKeeping::ByCgroups, limits)
 }
 
 /// The directories of commands' groups.
