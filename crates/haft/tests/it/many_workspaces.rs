@@ -44,7 +44,7 @@ const IDLE_WORKSPACES: usize = 10_000;
 
 /// The workspaces of a host, by tenant and id.
 #[derive(Default)]
-struct Listed(HashMap<(TenantId, WorkspaceId), Arc<Workspace>>);
+pub(crate) struct Listed(pub(crate) HashMap<(TenantId, WorkspaceId), Arc<Workspace>>);
 
 impl Workspaces for Listed {
     fn opened(&self, principal: &Principal, workspace: &WorkspaceId) -> Option<Arc<Workspace>> {

@@ -1,12 +1,12 @@
 //! One engine with two tenants that mount the same MCP server, from one data directory: real
 //! processes in real sandboxes.
 
-use std::{collections::HashMap, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use haft::{
     McpServer,
     contract::{
-        BoxFuture, WorkspaceId,
+        WorkspaceId,
         identity::{TenantId, UserId},
     },
     prelude::*,
@@ -15,12 +15,10 @@ use haft_backends::LocalBackend;
 use haft_host::mount::{LoginOwner, MountDefaults, MountPlan, MountedServers};
 use haft_ledger::{LedgerOptions, SqliteLedger};
 use haft_policy::{CedarPolicy, PolicySource};
-use haft_runtime::{
-    Runtime, SystemClock, Workspace, WorkspaceError, Workspaces, registry::Registry,
-};
+use haft_runtime::{Runtime, SystemClock, Workspace, registry::Registry};
 use tempfile::TempDir;
 
-use crate::helper_program::sandboxed;
+use crate::{helper_program::sandboxed, many_workspaces::Listed};
 
 /// A server that notes in its directory who called it, and says who has.
 const MAIL: &str = r#"
@@ -51,23 +49,6 @@ for line in sys.stdin:
 const RULES: &str = "[policy]\npreset = \"careful\"\nallow = [\"mcp__mail__sign\"]\n";
 
 const SIGN: &str = "mcp__mail__sign";
-
-/// The workspaces of a host, by tenant.
-struct ByTenant(HashMap<TenantId, Arc<Workspace>>);
-
-impl Workspaces for ByTenant {
-    fn opened(&self, principal: &Principal, _: &WorkspaceId) -> Option<Arc<Workspace>> {
-        self.0.get(&principal.tenant).cloned()
-    }
-
-    fn open<'a>(
-        &'a self,
-        _: &'a Principal,
-        workspace: &'a WorkspaceId,
-    ) -> BoxFuture<'a, Result<Arc<Workspace>, WorkspaceError>> {
-        Box::pin(async { Err(WorkspaceError::not_found(workspace)) })
-    }
-}
 
 fn tenant(name: &str) -> TenantId {
     TenantId::parse(name).unwrap()
@@ -118,12 +99,12 @@ impl Engine {
 }
 
 /// An engine with the workspaces that were made, by tenant.
-async fn engine(workspaces: HashMap<TenantId, Arc<Workspace>>, mut kept: Vec<TempDir>) -> Engine {
+async fn engine(workspaces: Listed, mut kept: Vec<TempDir>) -> Engine {
     let data = tempfile::tempdir().unwrap();
     let options = LedgerOptions::new(data.path().join("record"), Arc::new(SystemClock));
     let (ledger, _) = SqliteLedger::open(options).await.unwrap();
     let runtime = Runtime::builder()
-        .workspaces(Arc::new(ByTenant(workspaces)))
+        .workspaces(Arc::new(workspaces))
         .ledger(Arc::new(ledger.clone()))
         .build()
         .unwrap();
@@ -140,7 +121,8 @@ async fn engine(workspaces: HashMap<TenantId, Arc<Workspace>>, mut kept: Vec<Tem
 async fn two_tenants_share_no_mounted_server() {
     let data = tempfile::tempdir().unwrap();
     let (acme, beta, gamma) = (tenant("acme"), tenant("beta"), tenant("gamma"));
-    let (mut workspaces, mut servers, mut kept) = (HashMap::new(), Vec::new(), Vec::new());
+    let (mut workspaces, mut servers, mut kept) = (Listed::default(), Vec::new(), Vec::new());
+    let key = |tenant: &TenantId| (tenant.clone(), WorkspaceId::local());
     let mut of_acme = None;
     for tenant in [&acme, &beta] {
         let root = tempfile::tempdir().unwrap();
@@ -148,13 +130,13 @@ async fn two_tenants_share_no_mounted_server() {
         let workspace = workspace(tenant, root.path(), Arc::clone(&registry));
         servers.push(MountedServers::start(plan(tenant, data.path()), &workspace).unwrap());
         of_acme.get_or_insert(registry);
-        workspaces.insert(tenant.clone(), workspace);
+        workspaces.0.insert(key(tenant), workspace);
         kept.push(root);
     }
     // A host that hands a third tenant the tools of the first by mistake.
     let root = tempfile::tempdir().unwrap();
     let mistaken = workspace(&gamma, root.path(), of_acme.unwrap());
-    workspaces.insert(gamma.clone(), mistaken);
+    workspaces.0.insert(key(&gamma), mistaken);
     kept.extend([root, data]);
     let engine = engine(workspaces, kept).await;
     let [in_acme, in_beta] = servers.as_slice() else {

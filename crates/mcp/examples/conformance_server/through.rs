@@ -1,6 +1,7 @@
 //! The fixture of another server, mounted: the reference server of the tests over pipes, under its
 //! own names, with everything it offers accepted as a person would.
 
+use haft_mcp::upstream::owner::CredentialOwner;
 use std::{env, error::Error, path::Path, sync::Arc, time::Duration};
 
 use haft_backends::{LocalBackend, LocalOptions};
@@ -47,7 +48,7 @@ pub(crate) async fn mount(
         naming: ToolNaming::Plain,
         filter: Filter::default(),
         origin: origin.clone(),
-        owner: haft_mcp::upstream::owner::CredentialOwner::Tenant(haft_contract::TenantId::local()),
+        owner: CredentialOwner::local(),
         connect: Arc::new(connector(era)?),
         make: Arc::new(MountedToolMaker(mounting)),
         options: Options {

@@ -23,6 +23,11 @@ pub enum CredentialOwner {
 }
 
 impl CredentialOwner {
+    /// The operator of this machine.
+    pub fn local() -> Self {
+        Self::Tenant(TenantId::local())
+    }
+
     /// Why calls of a principal may not use this credential; none if they may.
     pub(crate) fn refuses(&self, principal: &Principal) -> Option<&'static str> {
         match self {

@@ -1,6 +1,7 @@
 //! A mounted server behind a served endpoint: the whole way from a client to somebody else's server
 //! and back, with everything it offers accepted as a person would.
 
+use haft_mcp::upstream::owner::CredentialOwner;
 use std::{sync::Arc, time::Duration};
 
 use haft_ledger::{LedgerOptions, SqliteLedger};
@@ -66,9 +67,7 @@ impl House {
             naming: ToolNaming::Prefixed,
             filter: Filter::default(),
             origin: origin.clone(),
-            owner: haft_mcp::upstream::owner::CredentialOwner::Tenant(
-                haft_contract::TenantId::local(),
-            ),
+            owner: CredentialOwner::local(),
             connect,
             make: Arc::new(MountedToolMaker(ToolMounting::new(Arc::clone(&clients)))),
             options,

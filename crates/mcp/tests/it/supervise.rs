@@ -1,5 +1,6 @@
 //! Supervised servers that are real processes: what the bad ones do does not reach the good ones.
 
+use haft_mcp::upstream::owner::CredentialOwner;
 use std::{
     io::{Read as _, Write as _},
     path::Path,
@@ -102,7 +103,7 @@ fn mount(place: &Place, server: &str, how: &str) -> Mount {
         naming: ToolNaming::Prefixed,
         filter: Filter::default(),
         origin: origin(),
-        owner: haft_mcp::upstream::owner::CredentialOwner::Tenant(haft_contract::TenantId::local()),
+        owner: CredentialOwner::local(),
         connect: Arc::new(StdioConnector::new(processes, command, introduction)),
         make: Arc::new(MountedToolMaker(ToolMounting::new(
             Arc::<Clients>::default(),

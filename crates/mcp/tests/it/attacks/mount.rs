@@ -1,6 +1,7 @@
 //! Servers with scripts behind Haft: mounted by one fleet, their tools called through the one path
 //! of a call, with a record on disk.
 
+use haft_mcp::upstream::owner::CredentialOwner;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -179,9 +180,7 @@ impl Place {
                 naming: ToolNaming::Prefixed,
                 filter: Filter::default(),
                 origin: origin(),
-                owner: haft_mcp::upstream::owner::CredentialOwner::Tenant(
-                    haft_contract::TenantId::local(),
-                ),
+                owner: CredentialOwner::local(),
                 connect,
                 make: Arc::new(MountedToolMaker(ToolMounting::new(Arc::clone(&clients)))),
                 options: Options {

@@ -3,6 +3,7 @@
 mod accepted;
 mod kept;
 
+use crate::upstream::owner::CredentialOwner;
 use std::{
     collections::VecDeque,
     sync::{
@@ -341,19 +342,16 @@ impl Bench {
         naming: ToolNaming,
         origin: &Origin,
     ) -> Self {
-        let mounts =
-            servers.iter().map(|(name, scripted)| Mount {
-                server: id(name),
-                naming,
-                filter: Filter::default(),
-                origin: origin.clone(),
-                owner: crate::upstream::owner::CredentialOwner::Tenant(
-                    haft_contract::TenantId::local(),
-                ),
-                connect: Arc::clone(scripted) as Arc<dyn Connect>,
-                make: Arc::new(Making(naming)),
-                options,
-            });
+        let mounts = servers.iter().map(|(name, scripted)| Mount {
+            server: id(name),
+            naming,
+            filter: Filter::default(),
+            origin: origin.clone(),
+            owner: CredentialOwner::local(),
+            connect: Arc::clone(scripted) as Arc<dyn Connect>,
+            make: Arc::new(Making(naming)),
+            options,
+        });
         let fleet = Fleet::start(mounts.collect(), &shared, UnseenServer::Start).unwrap();
         Self { shared, fleet }
     }
