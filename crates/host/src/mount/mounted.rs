@@ -17,7 +17,7 @@ pub struct MountedServers {
 
 impl MountedServers {
     /// Registers what the servers of a plan offer with a workspace's tools, and starts those that
-    /// have never run.
+    /// have never run. What a server asks during a call is refused: no client is connected here.
     pub fn start(plan: MountPlan, workspace: &Workspace) -> Result<Self, HostError> {
         let fleet = plan.start(workspace.registry(), &Arc::default(), UnseenServer::Start)?;
         Ok(Self { plan, fleet })
