@@ -28,6 +28,7 @@ use crate::{
         log::LogArgs,
         mcp::McpArgs,
         policy::PolicyArgs,
+        record::RecordArgs,
         recover::RecoverArgs,
         show::ShowArgs,
         tools::ToolsArgs,
@@ -184,6 +185,7 @@ pub(crate) enum Command {
     Policy(PolicyArgs),
     Trust(TrustArgs),
     Recover(RecoverArgs),
+    Record(RecordArgs),
     Completions(CompletionsArgs),
     #[command(hide = true)]
     Docs(DocsArgs),

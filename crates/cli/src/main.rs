@@ -7,13 +7,10 @@ mod agent_files;
 mod agents;
 mod args;
 mod commands;
-mod relative_time;
-
 mod exit;
 mod interrupt;
-
+mod prompt;
 mod stop;
-
 mod terminal;
 mod view;
 mod watch;

@@ -2,9 +2,9 @@
 //! at run time a tool can touch only what its plan named.
 
 use crate::{
-    background::ProcessId,
     ops::{ProcessSignal, TerminalSize, Tier},
     path::WorkPath,
+    process_id::ProcessId,
 };
 
 /// One thing a call will touch.

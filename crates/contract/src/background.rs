@@ -15,30 +15,7 @@ use crate::{
     path::WorkPath,
 };
 
-/// Names a kept process within its session: `p1`, `p2`, ….
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ProcessId(u32);
-
-impl ProcessId {
-    /// The process with this number in its session, counted from 1.
-    pub fn new(number: u32) -> Self {
-        Self(number)
-    }
-
-    /// Parses an id as displayed; `None` if the text is not one.
-    pub fn parse(text: &str) -> Option<Self> {
-        let digits = text.strip_prefix('p')?;
-        let number = digits.parse().ok()?;
-        let written = Self(number);
-        (written.to_string() == text).then_some(written)
-    }
-}
-
-impl fmt::Display for ProcessId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "p{}", self.0)
-    }
-}
+pub use crate::process_id::ProcessId;
 
 /// The processes of one session, limited to what one call may do with them.
 pub trait Background: Send + Sync {
@@ -180,28 +157,5 @@ impl fmt::Debug for KeepRequest {
         f.debug_struct("Keep")
             .field("command", &self.command)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_id_is_read_only_as_it_is_shown() {
-        assert_eq!(ProcessId::parse("p7"), Some(ProcessId::new(7)));
-        for text in [
-            "",
-            "p",
-            "7",
-            "p07",
-            "p+7",
-            "P7",
-            "p7 ",
-            "p-1",
-            "p99999999999",
-        ] {
-            assert_eq!(ProcessId::parse(text), None, "{text:?}");
-        }
     }
 }

@@ -5,12 +5,12 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    artifact::{ArtifactId, ReadArtifact},
     background::Background,
     call::CallId,
     error::ToolError,
     event::RecordedEvent,
     future::BoxFuture,
-    host::{ArtifactId, ReadArtifact},
     identity::Principal,
     ops::{
         DatabaseOps, FileOps, FileVersion, MessageOps, NetOps, OpsError, ProcessOps, RemoteToolOps,
@@ -105,16 +105,16 @@ pub struct CallParts {
     pub background: Arc<dyn Background>,
     /// Takes progress reports.
     pub progress: Arc<dyn ReportProgress>,
-    /// Fires when the call must stop.
-    pub cancel: CancellationToken,
-    /// How long the call may still run.
-    pub time_left: Arc<dyn TimeLeft>,
+    /// How long the call may still run, and when it must stop.
+    pub limits: Arc<dyn RunLimits>,
 }
 
-/// Tells how long a call may still run.
-pub trait TimeLeft: Send + Sync {
+/// Tells how long a call may still run, and when it must stop.
+pub trait RunLimits: Send + Sync {
     /// The time to the deadline; zero once it has passed.
     fn remaining(&self) -> Duration;
+    /// Fires when the call must stop. The same token each time.
+    fn cancel(&self) -> &CancellationToken;
 }
 
 /// Takes the raw output of a command as it arrives. Everything pushed becomes part of the outcome,
@@ -239,12 +239,12 @@ impl<P> CallContext<P> {
 
     /// Fires when the call must stop.
     pub fn cancel(&self) -> &CancellationToken {
-        &self.parts.cancel
+        self.parts.limits.cancel()
     }
 
     /// How long the call may still run.
     pub fn remaining(&self) -> Duration {
-        self.parts.time_left.remaining()
+        self.parts.limits.remaining()
     }
 
     /// Parses a path parameter the same way [`PlanContext::path`] did.
@@ -277,10 +277,9 @@ impl CallContext<NoProgress> {
 
     /// The same context for a tool with its own progress type.
     pub(crate) fn typed<P: serde::Serialize>(self) -> CallContext<P> {
-        let progress = ProgressSink::new(Arc::clone(&self.parts.progress));
         CallContext {
             parts: self.parts,
-            progress,
+            progress: self.progress.typed(),
         }
     }
 }

@@ -53,7 +53,7 @@ pub enum CallEvent {
     /// Policy has decided.
     Decided {
         /// The decision.
-        decision: Decision,
+        decision: Arc<Decision>,
     },
     /// A person is being asked to approve.
     ApprovalAsked {
@@ -66,13 +66,13 @@ pub enum CallEvent {
     },
     /// The person answered, or nobody did.
     ApprovalAnswered {
-        /// The answer.
-        answer: ApprovalAnswer,
+        /// The answer. Boxed, because most calls have none and all would hold room for it.
+        answer: Box<ApprovalAnswer>,
     },
     /// A person allowed calls like this one from now on.
     Granted {
         /// The standing approval.
-        grant: Grant,
+        grant: Arc<Grant>,
     },
     /// Locks and a place in the queue are held.
     Admitted {
@@ -93,8 +93,8 @@ pub enum CallEvent {
     },
     /// The tool is about to get its input. Not recorded.
     Running,
-    /// A progress report. Not recorded.
-    Progress(RenderedProgress),
+    /// A progress report. Not recorded, and boxed, because every event would hold room for it.
+    Progress(Box<RenderedProgress>),
     /// Cleaned output as it arrives. Not recorded; the relevant part is in the outcome.
     Output {
         /// Which stream it came from.

@@ -11,6 +11,7 @@
 //! for how a call travels.
 
 pub mod access;
+mod artifact;
 pub mod background;
 pub mod call;
 pub mod content;
@@ -24,12 +25,14 @@ pub mod future;
 pub mod host;
 pub mod identity;
 pub mod label;
+mod ledger_error;
 pub mod name;
 pub mod ops;
 pub mod outcome;
 pub mod path;
 pub mod plan;
 pub mod preview;
+mod process_id;
 pub mod progress;
 pub mod protected;
 pub mod spec;

@@ -1,6 +1,6 @@
 //! How a call ended. Every call has exactly one outcome.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
@@ -114,7 +114,7 @@ pub struct Facts {
     /// Where the whole output is kept, if some was left out.
     pub artifact: Option<ArtifactId>,
     /// The decision that allowed or denied it.
-    pub decision: Option<Decision>,
+    pub decision: Option<Arc<Decision>>,
     /// What refused it, if something did.
     pub denied_by: Option<DeniedBy>,
     /// The resource limit that ended it, if one did.

@@ -110,7 +110,7 @@ pub struct PlanParts {
     /// The workspace it runs in.
     pub workspace_id: WorkspaceId,
     /// The root of that workspace on its back end, for display. Nothing is looked up by it.
-    pub workspace: String,
+    pub workspace: Arc<str>,
     /// How strongly it is confined.
     pub tier: Tier,
     /// The hosts its commands may reach; `None` means no network.

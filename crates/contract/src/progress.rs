@@ -110,6 +110,16 @@ impl<D: Serialize> ProgressSink<D> {
     }
 }
 
+impl<D> ProgressSink<D> {
+    /// The same sink for another type of report.
+    pub(crate) fn typed<E>(self) -> ProgressSink<E> {
+        ProgressSink {
+            to: self.to,
+            typed: PhantomData,
+        }
+    }
+}
+
 impl<D> Clone for ProgressSink<D> {
     fn clone(&self) -> Self {
         Self {

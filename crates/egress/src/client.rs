@@ -151,6 +151,8 @@ impl HttpClient {
         let mut builder = reqwest::Client::builder()
             .user_agent(self.options.user_agent.as_str())
             .no_proxy()
+            // Whatever else in the program asks of the same library.
+            .http1_only()
             .referer(false)
             .connect_timeout(self.options.connect_within)
             .redirect(match self.options.redirects {

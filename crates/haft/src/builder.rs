@@ -46,6 +46,7 @@ pub struct HaftBuilder {
     local: LocalOptions,
     operations: Option<Operations>,
     data_dir: Option<PathBuf>,
+    database: Option<String>,
     secrets: Vec<String>,
     rules: RulesInCode,
     sources: Vec<PolicySource>,
@@ -65,6 +66,7 @@ impl HaftBuilder {
             local: LocalOptions::default(),
             operations: None,
             data_dir: None,
+            database: None,
             secrets: Vec::new(),
             rules: RulesInCode::default(),
             sources: Vec::new(),
@@ -81,6 +83,13 @@ impl HaftBuilder {
     /// Where the record goes. The default is [`platform_data_dir`].
     pub fn data_dir(mut self, directory: impl AsRef<Path>) -> Self {
         self.data_dir = Some(directory.as_ref().to_owned());
+        self
+    }
+
+    /// Keeps the record in a database, as `postgres://user@host/database`, instead of a file in the data
+    /// directory; what signs the record stays there. Needs the feature `postgres`.
+    pub fn database(mut self, url: impl Into<String>) -> Self {
+        self.database = Some(url.into());
         self
     }
 
@@ -237,7 +246,9 @@ impl HaftBuilder {
             self.runtime,
             workspace,
             in_code.chain(self.sources).collect(),
-            RecordOptions::new(data_dir).secrets(self.secrets),
+            RecordOptions::new(data_dir, principal.tenant.clone())
+                .database(self.database)
+                .secrets(self.secrets),
             MountPlan::new(self.servers, mounts),
         )?;
         let host = Host::open(builder.sandboxes(self.sandbox)).await?;

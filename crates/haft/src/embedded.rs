@@ -10,7 +10,7 @@ use haft_contract::{
     identity::IdentityError,
 };
 use haft_host::{Host, HostError};
-use haft_ledger::{Recovery, SqliteLedger};
+use haft_ledger::{Recovery, StoredLedger};
 use haft_policy::CedarPolicy;
 use haft_runtime::{
     Runtime,
@@ -140,7 +140,7 @@ impl Haft {
     }
 
     /// The record. Read it through [`History`](haft_contract::host::History).
-    pub fn ledger(&self) -> &SqliteLedger {
+    pub fn ledger(&self) -> &StoredLedger {
         self.host.ledger()
     }
 

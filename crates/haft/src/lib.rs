@@ -47,7 +47,7 @@ pub use haft_host::{
     FirstAnswer, HostError, HostErrorKind, McpServer, Webhook, WebhookError, WebhookKey,
     platform_data_dir,
 };
-pub use haft_ledger::{Recovery, SqliteLedger};
+pub use haft_ledger::{Recovery, StoredLedger};
 pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset};
 pub use haft_runtime::{Limits, Runtime};
 pub use haft_sandbox as sandbox;

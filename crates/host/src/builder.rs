@@ -149,9 +149,14 @@ impl HostBuilder {
     /// For commands that look at rules and tools and touch no files.
     pub fn to_look(settings: Settings) -> Result<Self, HostError> {
         let workspace = WorkspaceSource::local(&settings);
-        let mut builder = Self::from_settings(settings)?;
-        builder.workspace = workspace;
-        Ok(builder)
+        Ok(Self::from_settings(settings)?.workspace(workspace))
+    }
+
+    /// Works in this workspace instead of the one in the settings, for example because it is
+    /// already open.
+    pub fn workspace(mut self, workspace: WorkspaceSource) -> Self {
+        self.workspace = workspace;
+        self
     }
 
     /// Sets the confinement that code asks for. If a rule covers the same tool, the stronger one

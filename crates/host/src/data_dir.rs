@@ -8,7 +8,7 @@ use std::{ffi::OsString, path::PathBuf};
 pub fn platform_data_dir() -> Option<PathBuf> {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the default of an embedder's data directory, read here and nowhere else"
+        reason = "an embedder's default comes from these two variables; the program's is read in `config/env.rs`"
     )]
     let variable = |name: &str| std::env::var_os(name);
     choose(variable("XDG_DATA_HOME"), variable("HOME"))

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use haft_contract::host::{Ledger, LedgerError};
-use haft_ledger::{Recovery, SqliteLedger};
+use haft_ledger::{Recovery, StoredLedger};
 use haft_mcp::upstream::supervise::Fleet;
 use haft_policy::CedarPolicy;
 use haft_runtime::Runtime;
@@ -88,7 +88,7 @@ impl Host {
     }
 
     /// The record.
-    pub fn ledger(&self) -> &SqliteLedger {
+    pub fn ledger(&self) -> &StoredLedger {
         &self.record.ledger
     }
 

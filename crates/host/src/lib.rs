@@ -6,6 +6,7 @@
 //! (pins, logins, server states) is in [`state`]. Nothing is decided here and no call runs here;
 //! errors are [`HostError`]s, and exit codes stay in `cli`.
 
+pub mod advice;
 pub mod ancestry;
 pub mod asked_again;
 mod assembly;
@@ -20,6 +21,9 @@ pub mod mount;
 pub mod orphans;
 mod own_tools;
 mod record;
+pub mod record_file;
+pub mod record_migration;
+pub mod relative_time;
 pub mod replay;
 pub mod rules;
 pub mod state;

@@ -3,9 +3,14 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use haft_contract::host::{Clock as _, LedgerError};
-use haft_ledger::{LedgerOptions, Recovery, Retention, SqliteLedger, options::MAX_QUEUED_BYTES};
-use haft_runtime::SystemClock;
+use haft_contract::{
+    TenantId,
+    host::{Clock as _, Grant, Ledger as _, LedgerError, Policy, Question},
+};
+use haft_ledger::{
+    LedgerOptions, ObjectStorage, Recovery, Retention, StoredLedger, options::MAX_QUEUED_BYTES,
+};
+use haft_runtime::{PolicyGrantFinder, SystemClock};
 
 use crate::{
     config::{ConfigPlaces, Settings},
@@ -20,16 +25,23 @@ const DIRECTORY: &str = "record";
 #[derive(Debug)]
 pub struct RecordOptions {
     data_dir: PathBuf,
+    database: Option<String>,
+    artifacts: Option<ObjectStorage>,
     max_queued_bytes: usize,
     secrets: Vec<String>,
     retention: Option<Retention>,
+    tenant: TenantId,
 }
 
 impl RecordOptions {
-    /// The record in a data directory, for a command that runs no calls of its own.
-    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
+    /// The record in a data directory, opened by a program that acts in this tenant and runs no
+    /// calls of its own.
+    pub fn new(data_dir: impl Into<PathBuf>, tenant: TenantId) -> Self {
         Self {
             data_dir: data_dir.into(),
+            database: None,
+            artifacts: None,
+            tenant,
             max_queued_bytes: MAX_QUEUED_BYTES,
             secrets: Vec::new(),
             retention: None,
@@ -41,8 +53,31 @@ impl RecordOptions {
         Self {
             max_queued_bytes: settings.queue_bytes,
             retention: Some(settings.retention),
-            ..Self::new(&settings.places.data_dir)
+            ..Self::of_places(&settings.places)
         }
+    }
+
+    /// The record in the program's data directory.
+    fn of_places(places: &ConfigPlaces) -> Self {
+        Self {
+            database: places.database.clone(),
+            artifacts: places.artifacts.clone(),
+            ..Self::new(&places.data_dir, places.tenant.clone())
+        }
+    }
+
+    /// Keeps the record in this database instead of a file in the data directory.
+    #[must_use]
+    pub fn database(mut self, url: Option<String>) -> Self {
+        self.database = url;
+        self
+    }
+
+    /// Keeps artifacts in this storage instead of files in the data directory.
+    #[must_use]
+    pub fn artifacts(mut self, storage: Option<ObjectStorage>) -> Self {
+        self.artifacts = storage;
+        self
     }
 
     /// Values that must never be stored.
@@ -57,7 +92,7 @@ impl RecordOptions {
 #[derive(Debug)]
 pub struct Record {
     /// The record.
-    pub ledger: SqliteLedger,
+    pub ledger: StoredLedger,
     /// What was found open and settled.
     pub recovery: Recovery,
     retention: Option<Retention>,
@@ -66,27 +101,41 @@ pub struct Record {
 impl Record {
     /// Opens the record and settles what an earlier run left open.
     pub async fn open(options: RecordOptions) -> Result<Self, HostError> {
-        let shown = options.data_dir.display().to_string();
+        let (kept_in, hint) = match &options.database {
+            // Its address may have a password.
+            Some(_) => (
+                "in its database".to_owned(),
+                "check that the database's server answers and that its address (`HAFT_DATABASE`, or `--to`) names a role of its own",
+            ),
+            None => (
+                format!("in `{}`", options.data_dir.display()),
+                "check that the directory is yours and has room, or name another with `--data-dir`",
+            ),
+        };
         let ledger_options = LedgerOptions {
             // How long artifacts are kept is in the settings, which may not be readable yet;
             // `close` handles it.
             retention: None,
             max_queued_bytes: options.max_queued_bytes,
             secrets: options.secrets,
+            database: options.database,
+            artifacts: options.artifacts,
             ..LedgerOptions::new(options.data_dir.join(DIRECTORY), Arc::new(SystemClock))
         };
-        let opened = SqliteLedger::open(ledger_options).await;
+        let opened = StoredLedger::open(ledger_options).await;
         let (ledger, recovery) = opened.map_err(|error| {
+            let hint = if error.is_about_artifacts() {
+                "check `HAFT_ARTIFACTS` and the `AWS_` variables beside it"
+            } else {
+                hint
+            };
             HostError::new(
                 HostErrorKind::Record,
-                format!(
-                    "the record in `{shown}` cannot be opened: {}",
-                    chain(&error)
-                ),
-                "check that the directory is yours and has room, or name another with `--data-dir`",
+                format!("the record {kept_in} cannot be opened: {}", chain(&error)),
+                hint,
             )
         })?;
-        orphans::withdraw(&ledger, &recovery).await;
+        orphans::withdraw(&ledger, &recovery, &options.tenant).await;
         Ok(Self {
             ledger,
             recovery,
@@ -96,18 +145,34 @@ impl Record {
 
     /// Opens the record of a data directory, to look at its contents.
     pub async fn open_to_look(places: &ConfigPlaces) -> Result<Self, HostError> {
-        Self::open(RecordOptions::new(&places.data_dir)).await
+        Self::open(RecordOptions::of_places(places)).await
     }
 
     /// Whether anything has been recorded.
     pub fn exists(places: &ConfigPlaces) -> bool {
-        places.data_dir.join(DIRECTORY).exists()
+        places.database.is_some() || places.data_dir.join(DIRECTORY).exists()
+    }
+
+    /// The grants that hold now and can change a policy's answer to a question.
+    pub async fn grants_for(
+        &self,
+        policy: &dyn Policy,
+        question: Question<'_>,
+    ) -> Result<Vec<Grant>, LedgerError> {
+        let Question {
+            principal, plan, ..
+        } = question;
+        let finder = PolicyGrantFinder { policy, question };
+        let grants = self.ledger.grants();
+        grants
+            .holding(principal, plan.workspace_id(), SystemClock.now(), &finder)
+            .await
     }
 
     /// Removes what need not be kept any longer and closes the record.
     pub async fn close(&self) -> Result<(), LedgerError> {
         if let Some(retention) = self.retention {
-            let artifacts = self.ledger.file_artifacts();
+            let artifacts = self.ledger.expiring_artifacts();
             artifacts.expire_daily(SystemClock.now(), retention).await;
         }
         self.ledger.close().await

@@ -2,7 +2,7 @@
 //!
 //! Secrets are removed here: what this file returns is written, hashed and searched.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use haft_contract::{
     Access, ActionName, AgentId, Arguments, CallEvent, CallId, CallRequest, Content, Label,
@@ -11,6 +11,7 @@ use haft_contract::{
     access::{Command, PathAccess, ProcessAccess, ProcessAct},
     content::ResourceBody,
     egress::{EgressRules, HostRule},
+    event::RecordedEvent,
     host::{
         ApprovalAnswer, ApprovalId, ArtifactId, Decision, Grant, GrantId, LedgerError,
         LedgerErrorKind, Timestamp,
@@ -19,70 +20,30 @@ use haft_contract::{
     ops::{BackendId, FileVersion, Limit, Refusal, Tier},
     outcome::DeniedBy,
 };
-use serde::Serialize;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::{
+    body::Events,
     redact::Redactor,
-    row::{self, BODY_VERSION},
+    row,
+    write_body::{MAX_BODY_BYTES, readable, write_body},
 };
-
-/// The largest body of one record. Output is capped far below this before it gets here.
-pub(crate) const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
-
-/// A body ready to be written.
-#[derive(Debug)]
-pub(crate) struct Body {
-    /// `text` as a value; the call's row is folded from it.
-    pub(crate) value: Value,
-    /// The exact bytes that are stored and hashed.
-    pub(crate) text: String,
-    /// Whether a secret was removed.
-    pub(crate) redacted: bool,
-}
-
-/// The stored form of the request that opened a call.
-pub(crate) fn opened(request: &CallRequest, redactor: &Redactor) -> Body {
-    let (arguments, json_redacted) = match &request.arguments {
-        // RX-14: text too large for a record is not searched for secrets first; that would keep the
-        // writer, and everyone waiting for it, busy with what is left out anyway.
-        Arguments::Text(text) if text.len() > MAX_BODY_BYTES => (too_large(text), true),
-        Arguments::Text(text) => match redactor.json(text) {
-            Some(clean) => (row::StoredArguments::Text(clean), true),
-            None => (row::StoredArguments::Text(text.clone()), false),
-        },
-        Arguments::Value(value) => (row::StoredArguments::Value(value.clone()), false),
-    };
-    let mut body = body_keeping(
-        // The requester's identity must stay exactly what the host said: it is compared and
-        // searched.
-        &["principal", "workspace"],
-        &row::OpenedRow {
-            v: BODY_VERSION,
-            tool: request.tool.clone(),
-            arguments,
-            principal: stored_principal(&request.principal),
-            workspace: Some(request.workspace.to_string()),
-            timeout_ms: request.timeout.map(millis),
-        },
-        redactor,
-    );
-    body.redacted |= json_redacted;
-    body
-}
 
 /// The complete request, with every value as received: for a call that is still to be run.
 pub(crate) fn whole_request(request: &CallRequest) -> Result<String, LedgerError> {
-    let whole = row::OpenedRow {
-        v: BODY_VERSION,
-        tool: request.tool.clone(),
-        arguments: match &request.arguments {
-            Arguments::Text(text) => row::StoredArguments::Text(text.clone()),
-            Arguments::Value(value) => row::StoredArguments::Value(value.clone()),
-        },
+    let whole = row::WholeRequest {
         principal: stored_principal(&request.principal),
-        workspace: Some(request.workspace.to_string()),
-        timeout_ms: request.timeout.map(millis),
+        opened: row::OpenedRow {
+            tool: (&request.tool).into(),
+            arguments: match &request.arguments {
+                Arguments::Text(text) => row::StoredArguments::Text(text.into()),
+                Arguments::Value(value) => row::StoredArguments::Value(Cow::Borrowed(value)),
+            },
+            workspace: request.workspace.as_str().into(),
+            timeout_ms: request.timeout.map(millis),
+            left_out: None,
+        },
     };
     match serde_json::to_string(&whole) {
         Ok(text) if text.len() <= MAX_BODY_BYTES => Ok(text),
@@ -93,26 +54,37 @@ pub(crate) fn whole_request(request: &CallRequest) -> Result<String, LedgerError
     }
 }
 
-/// Reads back who asked for what, as a request with this id.
-pub(crate) fn request_from(id: CallId, body: &str) -> Option<CallRequest> {
-    let opened: row::OpenedRow = serde_json::from_str(body).ok()?;
-    let principal = principal_from(&opened.principal)?;
-    let arguments = match opened.arguments {
-        row::StoredArguments::Text(text) => Arguments::Text(text),
-        row::StoredArguments::Value(value) => Arguments::Value(value),
-    };
-    let workspace = opened.workspace.as_deref().unwrap_or(row::NO_WORKSPACE);
-    let mut request = CallRequest::from_arguments(opened.tool, arguments, Arc::new(principal));
-    request.id = id;
-    request.workspace = WorkspaceId::parse(workspace).ok()?;
-    request.timeout = opened.timeout_ms.map(Duration::from_millis);
-    Some(request)
+/// Reads a complete request back.
+pub(crate) fn request_from(id: CallId, whole: &str) -> Option<CallRequest> {
+    let whole: row::WholeRequest<'_> = serde_json::from_str(whole).ok()?;
+    let principal = Arc::new(principal_from(&whole.principal)?);
+    request_of(id, principal, whole.opened)
 }
 
-/// Reads back who asked, even if the rest of the request is unreadable.
-pub(crate) fn principal_in(body: &str) -> Option<Principal> {
-    let opened: row::OpenedBy = serde_json::from_str(body).ok()?;
-    principal_from(&opened.principal)
+/// Reads a recorded request back, as it was asked for by this principal.
+pub(crate) fn recorded_request(
+    id: CallId,
+    principal: Arc<Principal>,
+    opened: &Value,
+) -> Option<CallRequest> {
+    request_of(id, principal, row::OpenedRow::deserialize(opened).ok()?)
+}
+
+fn request_of(
+    id: CallId,
+    principal: Arc<Principal>,
+    opened: row::OpenedRow<'_>,
+) -> Option<CallRequest> {
+    let arguments = match opened.arguments {
+        row::StoredArguments::Text(text) => Arguments::Text(text.into_owned()),
+        row::StoredArguments::Value(value) => Arguments::Value(value.into_owned()),
+    };
+    let tool = opened.tool.into_owned();
+    let mut request = CallRequest::from_arguments(tool, arguments, principal);
+    request.id = id;
+    request.workspace = WorkspaceId::parse(&opened.workspace).ok()?;
+    request.timeout = opened.timeout_ms.map(Duration::from_millis);
+    Some(request)
 }
 
 /// The stored form of a principal.
@@ -161,39 +133,58 @@ pub(crate) fn session_kind(word: &str) -> Option<SessionKind> {
         .find(|kind| kind.as_str() == word)
 }
 
-/// The stored form of an event; `None` for one that is not recorded, and for `opened`, whose body
-/// is the request.
-pub(crate) fn event(event: &CallEvent, redactor: &Redactor) -> Option<Body> {
-    let v = BODY_VERSION;
-    let stored = match event {
+/// Encodes an event under a name. Nothing for one that is not recorded, and for `opened`, whose body is the request.
+pub(crate) fn event(
+    events: &mut Events,
+    kind: &str,
+    happened: &RecordedEvent,
+    redactor: &Redactor,
+) {
+    let event = &happened.event;
+    if event.is_recorded() && !matches!(event, CallEvent::Opened { .. }) {
+        events.push(kind, happened.at, |bytes| {
+            write_event(bytes, event, redactor)
+        });
+    }
+}
+
+fn write_event(bytes: &mut Vec<u8>, event: &CallEvent, redactor: &Redactor) -> bool {
+    match event {
         CallEvent::Opened { .. }
         | CallEvent::Running
         | CallEvent::Progress(_)
         | CallEvent::Output { .. }
-        | CallEvent::RunEnded => return None,
+        | CallEvent::RunEnded => false,
         CallEvent::Resolved { tool } => {
             let tool = tool.to_string();
-            body(&row::ResolvedRow { v, tool }, redactor)
+            write_body(bytes, &[], &row::ResolvedRow { tool }, redactor)
         }
-        CallEvent::Validated { coercions } => body(&row::ValidatedRow { v, coercions }, redactor),
-        CallEvent::Planned { plan } => body(&planned(plan), redactor),
+        CallEvent::Validated { coercions } => {
+            write_body(bytes, &[], &row::ValidatedRow { coercions }, redactor)
+        }
+        CallEvent::Planned { plan } => write_body(bytes, &[], &planned(plan), redactor),
         CallEvent::Decided { decision } => {
             let decision = stored_decision(decision);
-            body(&row::DecidedRow { v, decision }, redactor)
+            write_body(bytes, &[], &row::DecidedRow { decision }, redactor)
         }
         CallEvent::ApprovalAsked {
             id,
             digest,
             expires,
-        } => body(&approval_asked(*id, *digest, *expires), redactor),
+        } => write_body(
+            bytes,
+            &[],
+            &approval_asked(*id, *digest, *expires),
+            redactor,
+        ),
         CallEvent::ApprovalAnswered { answer } => {
             let answer = stored_answer(answer);
-            body(&row::ApprovalAnswered { v, answer }, redactor)
+            write_body(bytes, &[], &row::ApprovalAnswered { answer }, redactor)
         }
-        CallEvent::Granted { grant } => body(&granted(grant), redactor),
+        CallEvent::Granted { grant } => write_body(bytes, &[], &granted(grant), redactor),
         CallEvent::Admitted { waited } => {
             let waited_us = micros(*waited);
-            body(&row::AdmittedRow { v, waited_us }, redactor)
+            write_body(bytes, &[], &row::AdmittedRow { waited_us }, redactor)
         }
         CallEvent::Started {
             tier,
@@ -201,17 +192,17 @@ pub(crate) fn event(event: &CallEvent, redactor: &Redactor) -> Option<Body> {
             grants,
             // The plan has what it was judged with; this is a condition, not a fact.
             read_from: _,
-        } => body(&started(*tier, *approval, grants), redactor),
+        } => write_body(bytes, &[], &started(*tier, *approval, grants), redactor),
         CallEvent::PreimageKept {
             path,
             artifact,
             before,
             mode,
-        } => body_keeping(
+        } => write_body(
+            bytes,
             // Undoing needs the file's real name.
             &["path"],
             &row::PreimageKept {
-                v,
                 path: path.as_str(),
                 artifact: artifact.map(stored_artifact),
                 before: before.as_ref().map(FileVersion::as_str),
@@ -223,35 +214,34 @@ pub(crate) fn event(event: &CallEvent, redactor: &Redactor) -> Option<Body> {
             path,
             after,
             artifact,
-        } => body_keeping(
+        } => write_body(
+            bytes,
             &["path"],
             &row::FileChanged {
-                v,
                 path: path.as_str(),
                 after: after.as_ref().map(FileVersion::as_str),
                 artifact: artifact.map(stored_artifact),
             },
             redactor,
         ),
-        CallEvent::ChangesScanned { files, missed } => body(
+        CallEvent::ChangesScanned { files, missed } => write_body(
+            bytes,
+            &[],
             &row::ChangesScanned {
-                v,
                 files: *files,
                 missed: missed.as_deref(),
             },
             redactor,
         ),
-        CallEvent::Settled { outcome } => body(&settled(outcome), redactor),
-    };
-    Some(stored)
+        CallEvent::Settled { outcome } => write_body(bytes, &[], &settled(outcome), redactor),
+    }
 }
 
 fn planned(plan: &SealedPlan) -> row::PlannedRow<'_> {
     row::PlannedRow {
-        v: BODY_VERSION,
         tool: plan.tool().to_string(),
         action: plan.action().map(ActionName::as_str),
-        input: plan.input(),
+        input: readable(plan.input()),
         accesses: plan.accesses().iter().map(stored_access).collect(),
         effects: row::StoredEffects {
             read_only: plan.effects().read_only,
@@ -271,7 +261,6 @@ fn planned(plan: &SealedPlan) -> row::PlannedRow<'_> {
 
 fn approval_asked(id: ApprovalId, digest: PlanDigest, expires: Timestamp) -> row::ApprovalAsked {
     row::ApprovalAsked {
-        v: BODY_VERSION,
         id: id.to_string(),
         digest: digest.to_string(),
         expires_us: expires.0,
@@ -280,7 +269,6 @@ fn approval_asked(id: ApprovalId, digest: PlanDigest, expires: Timestamp) -> row
 
 fn granted(grant: &Grant) -> row::GrantedRow<'_> {
     row::GrantedRow {
-        v: BODY_VERSION,
         id: grant.id.to_string(),
         rule: &grant.rule,
         scope: grant.scope.as_str(),
@@ -294,7 +282,6 @@ fn granted(grant: &Grant) -> row::GrantedRow<'_> {
 
 fn started(tier: Tier, approval: Option<ApprovalId>, grants: &[GrantId]) -> row::StartedRow {
     row::StartedRow {
-        v: BODY_VERSION,
         tier: tier.as_str(),
         approval: approval.map(|id| id.to_string()),
         grants: grants.iter().map(GrantId::to_string).collect(),
@@ -424,11 +411,10 @@ fn stored_artifact(id: ArtifactId) -> row::StoredArtifact {
 fn settled(outcome: &Outcome) -> row::SettledRow<'_> {
     let facts = &outcome.facts;
     row::SettledRow {
-        v: BODY_VERSION,
         terminal: outcome.terminal.as_str(),
         tool: outcome.tool.as_ref().map(ToString::to_string),
         content: outcome.content.iter().map(stored_content).collect(),
-        structured: outcome.structured.as_ref(),
+        structured: outcome.structured.as_ref().map(readable),
         error: outcome.error.as_ref().map(|failure| row::StoredFailure {
             kind: failure.kind.as_str(),
             message: &failure.message,
@@ -441,7 +427,7 @@ fn settled(outcome: &Outcome) -> row::SettledRow<'_> {
             bytes_omitted: facts.bytes_omitted,
             lines_omitted: facts.lines_omitted,
             artifact: facts.artifact.map(stored_artifact),
-            decision: facts.decision.as_ref().map(stored_decision),
+            decision: facts.decision.as_deref().map(stored_decision),
             denied_by: facts.denied_by.map(DeniedBy::as_str),
             exceeded: facts.exceeded.map(Limit::as_str),
             refusals: facts.refusals.iter().map(stored_refusal).collect(),
@@ -495,62 +481,7 @@ fn stored_content(content: &Content) -> row::StoredContent<'_> {
     }
 }
 
-fn body(stored: &impl Serialize, redactor: &Redactor) -> Body {
-    body_keeping(&[], stored, redactor)
-}
-
-/// The stored form without secrets, except in fields that must stay exact because they are looked
-/// up later: identities and the names of changed files.
-fn body_keeping(kept: &[&str], stored: &impl Serialize, redactor: &Redactor) -> Body {
-    // Stored forms hold only strings, numbers and JSON values, so this cannot fail.
-    let mut value = serde_json::to_value(stored).unwrap_or(Value::Null);
-    let mut redacted = false;
-    if let Value::Object(fields) = &mut value {
-        for (name, field) in fields {
-            if !kept.contains(&name.as_str()) {
-                redacted |= redactor.value(field);
-            }
-        }
-    }
-    let mut text = value.to_string();
-    while text.len() > MAX_BODY_BYTES && leave_out_largest(&mut value) {
-        text = value.to_string();
-        redacted = true;
-    }
-    Body {
-        value,
-        text,
-        redacted,
-    }
-}
-
-/// Replaces the largest field of a body with a placeholder. Returns whether that made it smaller.
-fn leave_out_largest(body: &mut Value) -> bool {
-    let Value::Object(fields) = body else {
-        return false;
-    };
-    let sized = fields.values_mut().map(|field| (field.to_string(), field));
-    let Some((text, largest)) = sized.max_by_key(|(text, _)| text.len()) else {
-        return false;
-    };
-    let stand_in = serde_json::to_value(row::TooLarge {
-        omitted_bytes: text.len(),
-        blake3: blake3::hash(text.as_bytes()).to_hex().to_string(),
-    });
-    *largest = stand_in.unwrap_or(Value::Null);
-    largest.to_string().len() < text.len()
-}
-
-/// The placeholder for arguments too long for a record.
-fn too_large(text: &str) -> row::StoredArguments {
-    let stand_in = serde_json::to_value(row::TooLarge {
-        omitted_bytes: text.len(),
-        blake3: blake3::hash(text.as_bytes()).to_hex().to_string(),
-    });
-    row::StoredArguments::Value(stand_in.unwrap_or(Value::Null))
-}
-
-fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -97,7 +97,7 @@ impl PrivateDirectory {
         Ok(Self { path, held })
     }
 
-    /// The path, for display and for SQLite, which opens by path.
+    /// The path, for display and for databases that open by path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -1,4 +1,4 @@
-//! The high-water mark: how far each tenant's record had got, signed, in a separate file next to
+//! The high-water mark: how far each writer's chain had got, signed, in a separate file next to
 //! the record's directory. A record that was emptied, removed or restored from an older copy ends
 //! before its mark; that is reported when it is opened and by `verify`.
 //!
@@ -23,9 +23,9 @@ use crate::{
 };
 
 /// Names the file format.
-const FORM: &str = "haft-high-water-1";
+const FORM: &str = "haft-high-water-2";
 
-/// The largest mark file, in bytes. Enough for some 15,000 tenants; beyond it the mark is no longer
+/// The largest mark file, in bytes. Enough for some 30,000 chains; beyond it the mark is no longer
 /// written.
 const MAX_BYTES: u64 = 4 << 20;
 
@@ -37,8 +37,8 @@ pub(crate) struct HighWater {
     key: [u8; 32],
 }
 
-/// The newest known record of each tenant.
-pub(crate) type HighWaterMarks = BTreeMap<String, Head>;
+/// The newest known row of each chain, by tenant and writer.
+pub(crate) type HighWaterMarks = BTreeMap<(String, String), Head>;
 
 /// The content of a mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,20 +91,21 @@ impl HighWater {
 
     /// Raises the marks of tenants whose records are on disk. Higher marks stay: several processes
     /// write one record.
-    pub(crate) fn raise(&self, heads: &[(TenantId, Head)]) -> io::Result<()> {
+    pub(crate) fn raise(&self, writer: &str, heads: &[(TenantId, Head)]) -> io::Result<()> {
         self.file.lock()?;
-        let raised = self.raise_locked(heads);
+        let raised = self.raise_locked(writer, heads);
         self.file.unlock()?;
         raised
     }
 
-    fn raise_locked(&self, heads: &[(TenantId, Head)]) -> io::Result<()> {
+    fn raise_locked(&self, writer: &str, heads: &[(TenantId, Head)]) -> io::Result<()> {
         let Read::Marks(mut marks) = self.read()? else {
             // It belongs to another record; do not overwrite it.
             return Ok(());
         };
         for (tenant, head) in heads {
-            let mark = marks.entry(tenant.as_str().to_owned()).or_insert(*head);
+            let chain = (tenant.as_str().to_owned(), writer.to_owned());
+            let mark = marks.entry(chain).or_insert(*head);
             if mark.sequence < head.sequence {
                 *mark = *head;
             }
@@ -112,7 +113,7 @@ impl HighWater {
         let text = written(&marks, &self.key);
         let length = u64::try_from(text.len()).unwrap_or(u64::MAX);
         if length > MAX_BYTES {
-            return Err(io::Error::other("it names too many tenants"));
+            return Err(io::Error::other("it names too many chains"));
         }
         // One write, never shorter than before: a crash leaves no partial file.
         self.file.write_all_at(text.as_bytes(), 0)
@@ -135,10 +136,10 @@ fn beside(directory: &Path) -> PathBuf {
 
 fn written(marks: &HighWaterMarks, key: &[u8; 32]) -> String {
     let mut text = format!("{FORM}\n");
-    for (tenant, head) in marks {
+    for ((tenant, writer), head) in marks {
         let hash = blake3::Hash::from_bytes(head.hash).to_hex();
-        // Writing to a `String` cannot fail.
-        let _ = writeln!(text, "{:020} {hash} {tenant}", head.sequence);
+        // Writing to a `String` cannot fail. A writer's name has no space.
+        let _ = writeln!(text, "{:020} {hash} {writer} {tenant}", head.sequence);
     }
     let seal = Seal::new(FORM, key).text(&text).sign();
     let _ = writeln!(text, "{}", blake3::Hash::from_bytes(seal).to_hex());
@@ -158,10 +159,12 @@ fn parse(text: &str, key: &[u8; 32]) -> Option<HighWaterMarks> {
     }
     lines
         .map(|line| {
-            let mut parts = line.splitn(3, ' ');
+            let mut parts = line.splitn(4, ' ');
             let sequence = parts.next()?.parse().ok()?;
             let hash = *blake3::Hash::from_hex(parts.next()?).ok()?.as_bytes();
-            Some((parts.next()?.to_owned(), Head { sequence, hash }))
+            let writer = parts.next()?.to_owned();
+            let tenant = parts.next()?.to_owned();
+            Some(((tenant, writer), Head { sequence, hash }))
         })
         .collect()
 }
@@ -169,6 +172,10 @@ fn parse(text: &str, key: &[u8; 32]) -> Option<HighWaterMarks> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn chain(tenant: &str) -> (String, String) {
+        (tenant.to_owned(), "w1".to_owned())
+    }
 
     fn head(sequence: u64) -> Head {
         Head {
@@ -179,8 +186,7 @@ mod tests {
 
     #[test]
     fn a_mark_is_read_as_it_was_written_and_no_other_key_will_do() {
-        let marks: HighWaterMarks =
-            [("local".to_owned(), head(3)), ("a b".to_owned(), head(9))].into();
+        let marks: HighWaterMarks = [(chain("local"), head(3)), (chain("a b"), head(9))].into();
         let text = written(&marks, &[1; 32]);
         assert_eq!(parse(&text, &[1; 32]), Some(marks));
         assert_eq!(parse(&text, &[2; 32]), None);
@@ -196,15 +202,15 @@ mod tests {
         let mark = HighWater::open(&directory, [1; 32]).unwrap();
         let tenant = TenantId::parse("local").unwrap();
         for (raised, expect) in [(5, 5), (3, 5), (8, 8)] {
-            mark.raise(&[(tenant.clone(), head(raised))]).unwrap();
+            mark.raise("w1", &[(tenant.clone(), head(raised))]).unwrap();
             let Read::Marks(marks) = mark.read().unwrap() else {
                 panic!("it is not ours");
             };
-            assert_eq!(marks.get("local"), Some(&head(expect)));
+            assert_eq!(marks.get(&chain("local")), Some(&head(expect)));
         }
         let other = HighWater::open(&directory, [2; 32]).unwrap();
         assert_eq!(other.read().unwrap(), Read::Foreign);
-        other.raise(&[(tenant, head(99))]).unwrap();
+        other.raise("w1", &[(tenant, head(99))]).unwrap();
         assert_eq!(other.read().unwrap(), Read::Foreign);
     }
 
@@ -219,9 +225,9 @@ mod tests {
             hash: [8; 32],
             ..head(5)
         };
-        mark.raise(&[(tenant.clone(), head(5))]).unwrap();
-        mark.raise(&[(tenant, other)]).unwrap();
-        let expect: HighWaterMarks = [("local".to_owned(), head(5))].into();
+        mark.raise("w1", &[(tenant.clone(), head(5))]).unwrap();
+        mark.raise("w1", &[(tenant, other)]).unwrap();
+        let expect: HighWaterMarks = [(chain("local"), head(5))].into();
         assert_eq!(mark.read().unwrap(), Read::Marks(expect));
     }
 

@@ -1,6 +1,6 @@
-//! The record of calls on SQLite: events in a hash chain, artifacts by content hash, sessions.
+//! The record of calls: rows in a hash chain for each writer, artifacts by content hash, sessions.
 //!
-//! [`SqliteLedger`] implements [`Ledger`](haft_contract::host::Ledger) and
+//! [`StoredLedger`] implements [`Ledger`](haft_contract::host::Ledger) and
 //! [`History`](haft_contract::host::History). It never runs a tool and decides nothing; it records
 //! what happened, makes that durable in groups, and after a crash reports how the open calls were
 //! settled ([`Recovery`]).
@@ -11,7 +11,7 @@
 //!     AgentId, CallRequest, Principal, SessionId, UserId,
 //!     host::{Clock, History as _, Ledger as _, Timestamp},
 //! };
-//! use haft_ledger::{LedgerOptions, SqliteLedger};
+//! use haft_ledger::{LedgerOptions, StoredLedger};
 //!
 //! struct Fixed;
 //! impl Clock for Fixed {
@@ -24,7 +24,7 @@
 //! # tokio::runtime::Runtime::new()?.block_on(async {
 //! let folder = tempfile::tempdir()?;
 //! let options = LedgerOptions::new(folder.path().join("record"), Arc::new(Fixed));
-//! let (ledger, recovery) = SqliteLedger::open(options).await?;
+//! let (ledger, recovery) = StoredLedger::open(options).await?;
 //! assert!(recovery.is_empty());
 //!
 //! let principal = Principal::local(
@@ -38,33 +38,73 @@
 //! # }
 //! ```
 //!
-//! Read next: `sqlite/writer.rs` for the writer thread, `sqlite/write.rs` for the contents of one
+//! Read next: `writer/mod.rs` for the writer thread, `writer/write.rs` for the contents of one
 //! transaction, `chain.rs` for tamper evidence.
 
+mod accepted;
+mod approvals;
 mod artifacts;
+mod body;
+mod catch_up;
 mod chain;
+mod change;
+mod checkpoint;
+mod connection_pool;
 mod convert;
+mod counters;
 mod directory;
-mod draft;
+mod encoded_request;
+mod grants;
 mod high_water;
+mod history;
+mod key_check;
+mod ledger;
+mod left_open;
 mod listed;
+mod lost;
 mod message;
+mod names;
+mod open_call;
+mod open_error;
+mod open_record;
+mod open_store;
 pub mod options;
 mod owner;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod providers;
 mod queue;
+mod reading;
 pub mod recorded;
+mod recorded_call;
 mod redact;
 mod row;
 mod seal;
+mod search_words;
 mod space;
 mod sqlite;
+mod store;
+mod transfer;
+mod transfer_error;
+mod transfer_row;
 mod used_marks;
 mod weight;
+mod write_batch;
+mod write_body;
+mod writer;
 
-pub use artifacts::{ExpiryReport, FileArtifacts, MAX_ARTIFACT_BYTES};
+pub use artifacts::{ExpiringArtifacts, ExpiryReport, MAX_ARTIFACT_BYTES, ObjectStorage};
+pub use counters::Counters;
 pub use directory::DirectoryError;
+pub use ledger::StoredLedger;
+pub use open_error::OpenError;
 pub use options::{LedgerOptions, Retention};
 pub use redact::{MAX_SECRETS, MIN_SECRET_BYTES, REDACTED, Redactor};
-pub use sqlite::{
-    Counters, InterruptedCall, OpenError, Recovery, SqliteLedger, migrate::SCHEMA_VERSION,
+pub use sqlite::migrate::SCHEMA_VERSION;
+pub use store::StoreError;
+pub use transfer::{
+    CheckedExport, Exported, MAX_LINE_BYTES, Migrated, MigrationStep, SignatureCheck,
 };
+pub use transfer_error::TransferError;
+pub use transfer_row::Imported;
+pub use writer::{InterruptedCall, Recovery};

@@ -1,13 +1,11 @@
-//! A call's entry in the list: a fold over its records in stored form, secrets already removed.
-//!
-//! The writer folds while it writes and `verify` folds the stored records again, so that the two
-//! can be compared. That makes this part of the stored form: changing the result of folding
-//! existing records requires a new version of their bodies (`row.rs`).
+//! A call's entry in the list: a fold over its events in stored form, secrets already removed, made
+//! when the list is read. Nothing of it is stored.
 
 use haft_contract::{Terminal, access::Command, host::Timestamp};
 use serde_json::Value;
 
-use crate::row;
+/// How a call ended under a claim that was superseded by then. It is not the outcome.
+pub(crate) const SETTLED_LATE: &str = "settled_late";
 
 /// The longest summary, in characters.
 const MAX_SUMMARY_CHARS: usize = 200;
@@ -25,9 +23,6 @@ pub(crate) struct ListedCall {
     pub(crate) asked_tool: String,
     pub(crate) tool: Option<String>,
     pub(crate) opened: Timestamp,
-    pub(crate) started: Option<Timestamp>,
-    /// False until a plan says otherwise, to be safe.
-    pub(crate) read_only: bool,
     pub(crate) settled: Option<(Terminal, Timestamp)>,
     pub(crate) summary: String,
 }
@@ -42,8 +37,6 @@ impl ListedCall {
             asked_tool,
             tool: None,
             opened: at,
-            started: None,
-            read_only: false,
             settled: None,
         }
     }
@@ -54,13 +47,10 @@ impl ListedCall {
             "resolved" => self.set_tool(body),
             "planned" => {
                 self.set_tool(body);
-                let read_only = body.pointer("/effects/read_only").and_then(Value::as_bool);
-                self.read_only = read_only.unwrap_or(false);
                 if let Some(summary) = plan_summary(accesses(body)) {
                     self.summary = one_line(&summary);
                 }
             }
-            "started" => self.started = Some(at),
             "settled" => self.settle(at, body),
             _ => {}
         }
@@ -92,9 +82,7 @@ impl ListedCall {
 
 /// The workspace of a call, from the body of its first record.
 pub(crate) fn workspace(opened: &Value) -> &str {
-    // Records from before workspaces had ids lack it.
-    let recorded = opened.get("workspace").and_then(Value::as_str);
-    recorded.unwrap_or(row::NO_WORKSPACE)
+    text(opened, "workspace")
 }
 
 /// The accesses of a stored plan.

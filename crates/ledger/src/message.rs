@@ -1,14 +1,16 @@
 //! What callers send to the writer.
 
+use std::sync::Arc;
+
 use haft_contract::{
-    AgentId, CallRequest, Principal, SessionId, SessionKind, TenantId, UserId, WorkPath,
+    AgentId, CallEvent, CallId, Principal, SessionId, SessionKind, TenantId, UserId, WorkPath,
     WorkspaceId,
     event::RecordedEvent,
     host::{Epoch, LedgerError, Timestamp},
 };
 use tokio::sync::oneshot;
 
-use crate::{draft::CallDraft, sqlite::Job};
+use crate::{change::Job, encoded_request::EncodedRequest, open_call::OpenCall};
 
 /// Notified once the awaited write is durable, or when it failed for now.
 pub(crate) type Waiter = oneshot::Sender<Result<(), LedgerError>>;
@@ -79,15 +81,16 @@ pub(crate) enum Message {
     /// A call was opened.
     Open {
         handle: Handle,
-        request: Box<CallRequest>,
+        call: CallId,
+        principal: Arc<Principal>,
+        request: EncodedRequest,
         at: Timestamp,
         holder: CallHolder,
     },
     /// A recorded call was claimed.
     TakeUp {
         handle: Handle,
-        draft: Box<CallDraft>,
-        position: i64,
+        call: Box<OpenCall>,
         epoch: Epoch,
     },
     /// Events to record.
@@ -107,4 +110,17 @@ pub(crate) enum Message {
     Change { job: Box<dyn Job> },
     /// Waits for everything before it.
     Flush { waiter: Waiter },
+}
+
+/// Whether an event is a start that depends on something.
+pub(crate) fn is_checked_start(happened: &RecordedEvent) -> bool {
+    match &happened.event {
+        CallEvent::Started {
+            approval,
+            grants,
+            read_from,
+            ..
+        } => approval.is_some() || !grants.is_empty() || read_from.is_some(),
+        _ => false,
+    }
 }

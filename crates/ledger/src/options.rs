@@ -1,8 +1,10 @@
-//! An operator's settings for a ledger. Every queue and wait in this crate has its cap here.
+//! An operator's settings for a ledger. What a caller waits for or may fill has its cap here.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use haft_contract::host::Clock;
+
+use crate::artifacts::ObjectStorage;
 
 /// How many calls may be open at once in one process.
 pub const MAX_CALLS_IN_FLIGHT: usize = 65_536;
@@ -26,11 +28,18 @@ pub const APPEND_WAIT: Duration = Duration::from_secs(5);
 /// How long a non-urgent message waits for others to join its transaction.
 pub const LINGER: Duration = Duration::from_millis(10);
 
+/// How long the events of a call that is still open wait for its end. Until then only this process
+/// knows of it, unless something of it had to be durable.
+pub const OPEN_LINGER: Duration = Duration::from_millis(100);
+
 /// How many messages are written in one transaction.
 pub const MAX_BATCH: usize = 4_096;
 
 /// How many records lie between two signed checkpoints.
 pub const CHECKPOINT_EVERY: u64 = 1_000;
+
+/// How many grants a tenant may have.
+pub const MAX_GRANTS: usize = 10_000;
 
 /// How long spilled output, file pre-images and closed questions are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +65,11 @@ impl Default for Retention {
 pub struct LedgerOptions {
     /// The record's directory. It is made private (0700) and used by this crate alone.
     pub directory: PathBuf,
+    /// The database of the record, as `postgres://user@host/database`; a file in `directory` if absent.
+    /// What is signed with and the high-water mark are in `directory` all the same.
+    pub database: Option<String>,
+    /// Where artifacts are kept, if not in files in `directory`.
+    pub artifacts: Option<ObjectStorage>,
     /// The clock for settling interrupted calls.
     pub clock: Arc<dyn Clock>,
     /// Exact values that must never be stored, in addition to the built-in patterns.
@@ -72,11 +86,15 @@ pub struct LedgerOptions {
     pub max_batch: usize,
     /// How long a non-urgent message waits for others to join its transaction.
     pub linger: Duration,
+    /// How long the events of a call that is still open wait for its end, to be written with it.
+    pub open_linger: Duration,
     /// How many records lie between two signed checkpoints.
     pub checkpoint_every: u64,
+    /// How many grants a tenant may have. Those that have ended do not count.
+    pub max_grants: usize,
     /// What a start removes: artifacts once a day, questions that lapsed longer ago than this, and
     /// grants that have ended. Absent if the host calls
-    /// [`expire_daily`](crate::FileArtifacts::expire_daily) itself; questions are then kept.
+    /// [`expire_daily`](crate::ExpiringArtifacts::expire_daily) itself; questions are then kept.
     pub retention: Option<Retention>,
 }
 
@@ -85,6 +103,8 @@ impl LedgerOptions {
     pub fn new(directory: impl Into<PathBuf>, clock: Arc<dyn Clock>) -> Self {
         Self {
             directory: directory.into(),
+            database: None,
+            artifacts: None,
             clock,
             secrets: Vec::new(),
             max_calls_in_flight: MAX_CALLS_IN_FLIGHT,
@@ -93,9 +113,25 @@ impl LedgerOptions {
             max_queued_bytes: MAX_QUEUED_BYTES,
             max_batch: MAX_BATCH,
             linger: LINGER,
+            open_linger: OPEN_LINGER,
             checkpoint_every: CHECKPOINT_EVERY,
+            max_grants: MAX_GRANTS,
             retention: Some(Retention::default()),
         }
+    }
+
+    /// Keeps the record in this database instead of a file.
+    #[must_use]
+    pub fn database(mut self, url: impl Into<String>) -> Self {
+        self.database = Some(url.into());
+        self
+    }
+
+    /// Keeps artifacts in this storage instead of files.
+    #[must_use]
+    pub fn artifacts(mut self, storage: ObjectStorage) -> Self {
+        self.artifacts = Some(storage);
+        self
     }
 
     /// Adds a value that must never be stored.
@@ -111,6 +147,9 @@ impl fmt::Debug for LedgerOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LedgerOptions")
             .field("directory", &self.directory)
+            // Its address may have a password.
+            .field("has_database", &self.database.is_some())
+            .field("artifacts", &self.artifacts)
             .field("secrets", &self.secrets.len())
             .field("max_calls_in_flight", &self.max_calls_in_flight)
             .finish_non_exhaustive()

@@ -1,6 +1,7 @@
-//! Who holds open calls. Each ledger instance locks its own file for as long as it lives; the
-//! kernel drops the lock however the process ends. Recovery settles an owner's calls only once it
-//! holds that owner's lock, so it can never settle a call that still runs.
+//! Who writes. Each ledger instance locks a file of its own for as long as it lives; the kernel drops
+//! the lock however the process ends. A name is used again once its lock is free, so that there are as
+//! many names, and chains, as there were writers at once. Whoever holds the lock of a name may settle
+//! the calls that were left open under it, so a call that still runs is never settled.
 
 use std::{
     fs::{File, TryLockError},
@@ -10,91 +11,82 @@ use std::{
 use crate::directory::{DirectoryError, PrivateDirectory, random_name};
 
 /// The directory of lock files.
-const OWNERS: &str = "owners";
+const WRITERS: &str = "writers";
 
-/// This instance's own lock.
+/// A writer's name, locked.
 #[derive(Debug)]
-pub(crate) struct InstanceLock {
-    id: String,
+pub(crate) struct WriterLock {
+    name: String,
     /// Held, never read: closing it would signal that this process is gone.
     _lock: File,
 }
 
-impl InstanceLock {
-    /// Creates a new lock. It is held before anything is recorded under its name.
-    pub(crate) fn register(directory: &PrivateDirectory) -> Result<Self, DirectoryError> {
-        let owners = directory.subdirectory(OWNERS)?;
-        let register = || -> io::Result<Self> {
-            let id = random_name()?;
-            let lock = owners.create_new(&id)?;
-            lock.lock()?;
-            Ok(Self { id, _lock: lock })
-        };
-        register().map_err(|source| DirectoryError::Io {
-            path: owners.path().to_owned(),
-            source,
-        })
-    }
-
-    /// The name its calls are recorded under.
-    pub(crate) fn id(&self) -> &str {
-        &self.id
+impl WriterLock {
+    /// The name its calls and its chains are recorded under.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 }
 
-/// Takes over the lock of an owner that is gone. `None` while it lives. Dropping the result without
-/// [`forget`] leaves the owner to the next recovery.
-pub(crate) fn take_over(
+/// Locks every name whose process is gone; a new one if there is none. The first is this process's,
+/// and the others are held until the calls left under them are settled.
+pub(crate) fn free_writers(
     directory: &PrivateDirectory,
-    id: &str,
-) -> Result<Option<GoneOwner>, DirectoryError> {
-    let owners = directory.subdirectory(OWNERS)?;
-    let failed = |source| DirectoryError::Io {
-        path: owners.path().to_owned(),
-        source,
-    };
-    match owners.open_existing(id) {
-        Ok(lock) => match lock.try_lock() {
-            Ok(()) => Ok(Some(GoneOwner { _lock: Some(lock) })),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(failed(error)),
-        },
-        // Its lock file is removed only after its calls were settled, or on a clean close.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Ok(Some(GoneOwner { _lock: None }))
+) -> Result<Vec<WriterLock>, DirectoryError> {
+    let writers = directory.subdirectory(WRITERS)?;
+    let locked = || -> io::Result<Vec<WriterLock>> {
+        let mut names = writers.names()?;
+        names.sort_unstable();
+        let mut free = Vec::new();
+        for name in names {
+            let lock = writers.open_existing(&name)?;
+            match lock.try_lock() {
+                Ok(()) => free.push(WriterLock { name, _lock: lock }),
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
         }
-        Err(error) => Err(failed(error)),
-    }
-}
-
-/// Proof that an owner is gone.
-#[derive(Debug)]
-pub(crate) struct GoneOwner {
-    _lock: Option<File>,
-}
-
-/// The names of all lock files.
-pub(crate) fn names(directory: &PrivateDirectory) -> Result<Vec<String>, DirectoryError> {
-    let owners = directory.subdirectory(OWNERS)?;
-    owners.names().map_err(|source| DirectoryError::Io {
-        path: owners.path().to_owned(),
+        if free.is_empty() {
+            let name = random_name()?;
+            let lock = writers.create_new(&name)?;
+            lock.lock()?;
+            free.push(WriterLock { name, _lock: lock });
+        }
+        Ok(free)
+    };
+    locked().map_err(|source| DirectoryError::Io {
+        path: writers.path().to_owned(),
         source,
     })
 }
 
-/// Removes the lock file of an owner without open calls.
-pub(crate) fn forget(directory: &PrivateDirectory, id: &str) {
-    let removed = directory
-        .subdirectory(OWNERS)
-        .map_err(io::Error::other)
-        .and_then(|owners| owners.remove(id));
-    if let Err(error) = removed {
-        // A leftover lock file costs a few bytes, and the next recovery tries again.
-        tracing::debug!(%error, "a lock file could not be removed");
-    }
+/// Names whose processes are there, other than this one.
+pub(crate) fn held_writers(
+    directory: &PrivateDirectory,
+    own: &str,
+) -> Result<Vec<String>, DirectoryError> {
+    let writers = directory.subdirectory(WRITERS)?;
+    let held = || -> io::Result<Vec<String>> {
+        let mut held = Vec::new();
+        for name in writers.names()? {
+            if name == own {
+                continue;
+            }
+            match writers.open_existing(&name)?.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => held.push(name),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+        Ok(held)
+    };
+    held().map_err(|source| DirectoryError::Io {
+        path: writers.path().to_owned(),
+        source,
+    })
 }
 
-/// Identifies this boot of the machine, for people who read the owner table.
+/// Identifies this boot of the machine, for people who read the table of writers.
 pub(crate) fn boot_id() -> String {
     #[expect(
         clippy::disallowed_methods,

@@ -2,12 +2,13 @@
 //!
 //! Room for a call's end is reserved when it is opened, so a settlement is never refused. The queue
 //! is bounded in number and in bytes: when it is full, opening a call waits as long as the store
-//! makes progress. Nothing here converts or hashes: this part of the ledger is on the call path.
+//! makes progress. This part of the ledger is on the call path: it encodes a request, because a copy
+//! of it would take longer, and leaves everything else to the writer.
 
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -19,20 +20,28 @@ use haft_contract::{
     host::{Epoch, LedgerError, LedgerErrorKind, Timestamp},
     ops::FileVersion,
 };
-use tokio::sync::{Notify, Semaphore, SemaphorePermit, oneshot};
+use tokio::{
+    sync::{Notify, Semaphore, SemaphorePermit, oneshot},
+    time::timeout,
+};
 
 use crate::{
-    draft::CallDraft,
-    message::{CallHolder, Handle, Message, SeenKey},
+    change::{Change, job},
+    encoded_request::EncodedRequest,
+    message::{CallHolder, Handle, Message, SeenKey, is_checked_start},
+    open_call::OpenCall,
     options::{APPEND_WAIT, LedgerOptions, MAX_BATCH_BYTES},
     space::{NoSpace, Space},
-    sqlite::{Change, is_checked_start, job},
     weight,
+    write_batch::WriteBatch,
 };
 
 /// The most file versions that wait to be written. Beyond this they are kept only in memory; after
 /// a restart such a file counts as not seen, which is the safe answer.
 const MAX_PENDING_SEEN: usize = 16_384;
+
+/// How many messages the queue has room for when it is empty.
+const USUAL_MESSAGES: usize = 1_024;
 
 /// Why a call is not opened when too many are open.
 const TOO_MANY: &str = "too many calls are open at once; wait for some to end";
@@ -57,15 +66,6 @@ pub(crate) enum Urgency {
     Now,
 }
 
-/// What the writer takes in one turn.
-#[derive(Debug, Default)]
-pub(crate) struct WriteBatch {
-    pub(crate) messages: Vec<Message>,
-    pub(crate) seen: HashMap<SeenKey, FileVersion>,
-    /// The bytes to return with [`Queue::release`].
-    pub(crate) bytes: usize,
-}
-
 /// The queue between callers and the writer.
 #[derive(Debug)]
 pub(crate) struct Queue {
@@ -86,6 +86,8 @@ struct Inner {
     seen: HashMap<SeenKey, FileVersion>,
     urgent: bool,
     writer: Writer,
+    /// Whether the writer holds events of open calls that have no row yet.
+    holds_events: bool,
     store: Store,
 }
 
@@ -114,6 +116,7 @@ impl Queue {
                 seen: HashMap::new(),
                 urgent: false,
                 writer: Writer::Busy,
+                holds_events: false,
                 store: Store::Ready,
             }),
             wake: Notify::new(),
@@ -137,10 +140,12 @@ impl Queue {
         let slot = self.slot().await?;
         let space = match self.space.now(bytes) {
             Some(space) => space,
-            None => self.wait_for_space(bytes).await?,
+            // Boxed, as are the other waits: few calls wait, and all would hold room for it.
+            None => Box::pin(self.wait_for_space(bytes)).await?,
         };
         let handle = Handle(self.next_handle.fetch_add(1, Ordering::Relaxed));
-        let request = Box::new(request.clone());
+        let (call, principal) = (request.id, Arc::clone(&request.principal));
+        let request = EncodedRequest::of(request);
         let mut inner = self.lock();
         inner.accepts()?;
         slot.forget();
@@ -148,6 +153,8 @@ impl Queue {
         inner.push(
             Message::Open {
                 handle,
+                call,
+                principal,
                 request,
                 at,
                 holder,
@@ -165,8 +172,7 @@ impl Queue {
     /// Continues a recorded call that was claimed, and reserves room for its end.
     pub(crate) async fn take_up(
         &self,
-        draft: CallDraft,
-        position: i64,
+        call: OpenCall,
         epoch: Epoch,
     ) -> Result<Handle, LedgerError> {
         let slot = self.slot().await?;
@@ -174,12 +180,11 @@ impl Queue {
         let mut inner = self.lock();
         inner.accepts()?;
         slot.forget();
-        let draft = Box::new(draft);
+        let call = Box::new(call);
         inner.push(
             Message::TakeUp {
                 handle,
-                draft,
-                position,
+                call,
                 epoch,
             },
             0,
@@ -191,7 +196,7 @@ impl Queue {
     async fn slot(&self) -> Result<SemaphorePermit<'_>, LedgerError> {
         match self.slots.try_acquire() {
             Ok(slot) => Ok(slot),
-            Err(_) => self.wait_for_slot().await,
+            Err(_) => Box::pin(self.wait_for_slot()).await,
         }
     }
 
@@ -340,7 +345,7 @@ impl Queue {
                     || self.space.is_full()
                 {
                     inner.writer = Writer::Busy;
-                    return Some(inner.take(max));
+                    return Some(inner.take(max, self.space.is_full()));
                 } else {
                     inner.writer = Writer::Lingering;
                 }
@@ -350,11 +355,22 @@ impl Queue {
                 Writer::Idle => self.wake.notified().await,
                 Writer::Lingering | Writer::Busy => {
                     // A timeout is the normal case: nothing was urgent.
-                    let _ = tokio::time::timeout(linger, self.wake.notified()).await;
+                    let _ = timeout(linger, self.wake.notified()).await;
                     lingered = true;
                 }
             }
         }
+    }
+
+    /// For the writer, before it takes: whether it holds events that whoever flushes waits for.
+    pub(crate) fn note_held_events(&self, holds_events: bool) {
+        self.lock().holds_events = holds_events;
+    }
+
+    /// For the writer: a batch of nothing, because something that it holds is due.
+    pub(crate) fn take_nothing(&self) -> WriteBatch {
+        self.lock().writer = Writer::Busy;
+        WriteBatch::default()
     }
 
     /// For the writer, after a transaction: releases the room of written appends, the slots of
@@ -368,7 +384,7 @@ impl Queue {
     /// For the writer: the store fails for now. All waiters get the error.
     pub(crate) fn fail(&self, reason: &str) {
         let mut inner = self.lock();
-        if inner.store == Store::Ready {
+        if matches!(inner.store, Store::Ready | Store::Failed(_)) {
             inner.store = Store::Failed(reason.to_owned());
         }
         let mut waiters = Vec::new();
@@ -439,7 +455,7 @@ impl Queue {
     /// bounded whatever the store does.
     async fn wait_for_slot(&self) -> Result<SemaphorePermit<'_>, LedgerError> {
         self.hurry()?;
-        match tokio::time::timeout(self.open_wait, self.slots.acquire()).await {
+        match timeout(self.open_wait, self.slots.acquire()).await {
             Ok(slot) => slot.map_err(|_| unavailable("it is closed")),
             Err(_) => Err(LedgerError::new(LedgerErrorKind::LimitExceeded, TOO_MANY)),
         }
@@ -472,7 +488,7 @@ impl Queue {
     async fn room(&self) -> Result<SemaphorePermit<'_>, LedgerError> {
         match self.room.try_acquire() {
             Ok(room) => Ok(room),
-            Err(_) => match tokio::time::timeout(APPEND_WAIT, self.room.acquire()).await {
+            Err(_) => match Box::pin(timeout(APPEND_WAIT, self.room.acquire())).await {
                 Ok(Ok(room)) => Ok(room),
                 Ok(Err(_)) => Err(unavailable("it is closed")),
                 Err(_) => Err(unavailable("it does not keep up")),
@@ -512,7 +528,10 @@ impl Inner {
     }
 
     fn is_drained(&self) -> bool {
-        self.messages.is_empty() && self.seen.is_empty() && self.writer == Writer::Idle
+        self.messages.is_empty()
+            && self.seen.is_empty()
+            && self.writer == Writer::Idle
+            && !self.holds_events
     }
 
     fn push(&mut self, message: Message, bytes: usize) {
@@ -536,24 +555,25 @@ impl Inner {
     }
 
     /// The oldest messages, as many as fit in one transaction, but at least one.
-    fn take(&mut self, max: usize) -> WriteBatch {
+    fn take(&mut self, max: usize, is_full: bool) -> WriteBatch {
         let mut taken = WriteBatch {
             messages: Vec::with_capacity(self.messages.len().min(max)),
             seen: std::mem::take(&mut self.seen),
-            bytes: 0,
+            is_full,
         };
+        let mut taken_bytes = 0;
         while taken.messages.len() < max
-            && taken.bytes < MAX_BATCH_BYTES
+            && taken_bytes < MAX_BATCH_BYTES
             && let Some(Queued { message, bytes }) = self.messages.pop_front()
         {
-            taken.messages.push(message);
-            taken.bytes += bytes;
+            taken.messages.push((message, bytes));
+            taken_bytes += bytes;
         }
-        self.bytes -= taken.bytes;
+        self.bytes -= taken_bytes;
         if self.messages.is_empty() {
             self.urgent = false;
-            // Frees the memory of its largest size.
-            self.messages = VecDeque::new();
+            // Frees the memory of its largest size, except what it takes again at once.
+            self.messages.shrink_to(USUAL_MESSAGES);
         }
         taken
     }

@@ -18,7 +18,7 @@ use haft_contract::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{redact::REDACTED, row::BODY_VERSION};
+use crate::redact::REDACTED;
 
 /// Why a recorded plan or decision cannot be read back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,9 +52,6 @@ pub fn plan(body: Value) -> Result<SealedPlan, UnreadableRecord> {
         return Err(UnreadableRecord::Redacted);
     }
     let body: PlanOnRecord = serde_json::from_value(body).map_err(|_| UnreadableRecord::Unknown)?;
-    if body.v != BODY_VERSION {
-        return Err(UnreadableRecord::Unknown);
-    }
     body.plan().ok_or(UnreadableRecord::Unknown)
 }
 
@@ -112,15 +109,13 @@ struct Rule {
 
 #[derive(Debug, Deserialize)]
 struct PlanOnRecord {
-    v: u8,
     tool: String,
     action: Option<String>,
     input: Value,
     accesses: Vec<StoredAccess>,
     effects: StoredEffects,
     backend: String,
-    /// Absent in records from before workspaces had ids.
-    workspace_id: Option<String>,
+    workspace_id: String,
     workspace: String,
     tier: String,
     egress: Option<StoredEgress>,
@@ -189,10 +184,7 @@ impl PlanOnRecord {
         let tier = Tier::parse(&self.tier)?;
         let labels = self.read_from.iter().map(|label| Label::parse(label).ok());
         let backend = BackendId::new(&self.backend);
-        let workspace_id = match &self.workspace_id {
-            Some(id) => WorkspaceId::parse(id).ok()?,
-            None => WorkspaceId::of_root(&backend, &self.workspace),
-        };
+        let workspace_id = WorkspaceId::parse(&self.workspace_id).ok()?;
         let accesses = self.accesses.into_iter().map(|stored| stored.access(tier));
         let parts = PlanParts {
             action: self.action.map(ActionName::from),
@@ -206,7 +198,7 @@ impl PlanOnRecord {
             },
             backend,
             workspace_id,
-            workspace: self.workspace,
+            workspace: self.workspace.into(),
             tier,
             egress: match self.egress {
                 Some(stored) => Some(Arc::new(EgressRules {
@@ -331,13 +323,18 @@ mod tests {
     use std::sync::LazyLock;
 
     use haft_contract::{
-        CallEvent, Labels,
-        host::{Decision, PolicyVersion},
+        CallEvent, CallId, Labels,
+        event::RecordedEvent,
+        host::{Decision, PolicyVersion, Timestamp},
     };
     use serde_json::json;
 
     use super::*;
-    use crate::{convert, redact::Redactor};
+    use crate::{
+        body::{self, Events},
+        convert,
+        redact::Redactor,
+    };
 
     /// Shared by all tests: its patterns take a while to compile.
     static REDACTOR: LazyLock<Redactor> = LazyLock::new(|| Redactor::new([]));
@@ -371,7 +368,7 @@ mod tests {
             },
             backend: BackendId::new("local"),
             workspace_id: WorkspaceId::local(),
-            workspace: "/w".to_owned(),
+            workspace: "/w".into(),
             tier: Tier::T2,
             egress: Some(Arc::new(EgressRules {
                 allow: vec![HostRule::parse("docs.rs:443").expect("a rule")],
@@ -386,8 +383,21 @@ mod tests {
         let event = CallEvent::Planned {
             plan: Arc::new(plan.clone()),
         };
-        let body = convert::event(&event, &REDACTOR).expect("it is recorded");
-        serde_json::from_str(&body.text).expect("JSON")
+        written(event)
+    }
+
+    /// The stored form of an event, read back.
+    fn written(event: CallEvent) -> Value {
+        let happened = RecordedEvent {
+            call: CallId::new(),
+            at: Timestamp(0),
+            event,
+        };
+        let mut events = Events::default();
+        convert::event(&mut events, happened.event.kind(), &happened, &REDACTOR);
+        let (form, bytes) = events.body();
+        let mut read = body::events(form.number(), Timestamp(0), &bytes).expect("events");
+        read.pop().expect("it is recorded").body
     }
 
     fn check(plan: &SealedPlan) {
@@ -503,7 +513,6 @@ mod tests {
         let whole = || body(&sealed(accesses()));
         assert_eq!(read(whole()), Ok(()));
         for (field, value) in [
-            ("v", json!(2)),
             ("tier", json!("t9")),
             ("tool", json!("sample")),
             ("accesses", json!([{"access": "teleport"}])),
@@ -536,7 +545,7 @@ mod tests {
             line: Some(3),
         };
         let event = CallEvent::Decided {
-            decision: Decision {
+            decision: Arc::new(Decision {
                 verdict: Verdict::Ask,
                 rule: Some(rule.clone()),
                 reason: "because".to_owned(),
@@ -544,10 +553,9 @@ mod tests {
                 withheld: Vec::new(),
                 policy: PolicyVersion("v".to_owned()),
                 grants: Vec::new(),
-            },
+            }),
         };
-        let body = convert::event(&event, &REDACTOR).expect("it is recorded");
-        let recorded = decision(body.value).expect("it is readable");
+        let recorded = decision(written(event)).expect("it is readable");
         assert_eq!(
             recorded,
             RecordedDecision {

@@ -120,6 +120,16 @@ const HINTS: &str = concat!(
     "AccountKey|SharedAccessKey|sig=|(?i-u:cookie)|LS0tLS1",
 );
 
+/// Finds, in JSON, the names of [`SECRET_FIELDS`] however they are spelt, and characters that were
+/// escaped though they need not be, behind which anything can hide.
+const HINTS_IN_JSON: &str = concat!(
+    r"(?i-u:p[_-]*a[_-]*s[_-]*s[_-]*(?:w[_-]*(?:o[_-]*r[_-]*)?d|p[_-]*h[_-]*r[_-]*a[_-]*s[_-]*e)|",
+    r"s[_-]*e[_-]*c[_-]*r[_-]*e[_-]*t|t[_-]*o[_-]*k[_-]*e[_-]*n|a[_-]*p[_-]*i[_-]*k[_-]*e[_-]*y|",
+    r"p[_-]*r[_-]*i[_-]*v[_-]*a[_-]*t[_-]*e[_-]*k[_-]*e[_-]*y|c[_-]*o[_-]*o[_-]*k[_-]*i[_-]*e|",
+    r"a[_-]*u[_-]*t[_-]*h[_-]*o[_-]*r[_-]*i[_-]*z[_-]*a[_-]*t[_-]*i[_-]*o[_-]*n)|",
+    r"\\u00[2-7]|",
+);
+
 /// The shortest text that a pattern can match, such as `a1://:x@`.
 const MIN_PATTERN_BYTES: usize = 8;
 
@@ -132,7 +142,11 @@ pub struct Redactor {
     any: OnceLock<RegexSet>,
     /// Each pattern separately, compiled when it first matches: most never do.
     patterns: [OnceLock<Option<Regex>>; PATTERNS.len()],
+    /// [`HINTS_IN_JSON`] and [`HINTS`], for encoded bodies.
+    hints_in_json: OnceLock<Option<regex::bytes::Regex>>,
     exact: RwLock<Vec<String>>,
+    /// The exact values as they are written inside a JSON string.
+    exact_in_json: RwLock<Vec<String>>,
 }
 
 impl Redactor {
@@ -142,7 +156,9 @@ impl Redactor {
             hints: OnceLock::new(),
             any: OnceLock::new(),
             patterns: [const { OnceLock::new() }; PATTERNS.len()],
+            hints_in_json: OnceLock::new(),
             exact: RwLock::new(Vec::new()),
+            exact_in_json: RwLock::new(Vec::new()),
         };
         for secret in secrets {
             redactor.add(&secret);
@@ -165,9 +181,31 @@ impl Redactor {
                 exact.push(form);
             }
         }
+        if let Ok(mut written) = self.exact_in_json.write() {
+            written.clear();
+            written.extend(exact.iter().map(|form| in_json(form)));
+        }
         // Longest first, so that a secret that contains another leaves nothing behind.
         exact.sort_by_key(|form| std::cmp::Reverse(form.len()));
         true
+    }
+
+    /// Whether an encoded body may hold a secret. Most hold none, and are not looked at again.
+    pub(crate) fn may_hold_secret(&self, json: &[u8]) -> bool {
+        let hints = self.hints_in_json.get_or_init(|| {
+            let hints = [HINTS_IN_JSON, HINTS].concat();
+            regex::bytes::Regex::new(&hints).ok()
+        });
+        if hints.as_ref().is_none_or(|hints| hints.is_match(json)) {
+            return true;
+        }
+        let Ok(exact) = self.exact_in_json.read() else {
+            return true;
+        };
+        // Encoded by this program, so it is text.
+        !exact.is_empty()
+            && std::str::from_utf8(json)
+                .is_ok_and(|json| exact.iter().any(|secret| json.contains(secret.as_str())))
     }
 
     /// The text without its secrets; borrowed when it holds none.
@@ -295,6 +333,15 @@ fn holds_something(field: &Value) -> bool {
         Value::Object(fields) => fields.values().any(holds_something),
         Value::Null | Value::Bool(_) => false,
     }
+}
+
+/// A text as it is written inside a JSON string.
+fn in_json(text: &str) -> String {
+    let quoted = Value::from(text).to_string();
+    let inside = quoted
+        .strip_prefix('"')
+        .and_then(|text| text.strip_suffix('"'));
+    inside.unwrap_or(text).to_owned()
 }
 
 fn hex(text: &str) -> String {

@@ -1,42 +1,40 @@
 //! The stored form of events, one struct per kind, deliberately separate from the domain types: the
 //! record outlives the code that wrote it.
 //!
-//! Every body carries `"v": 1`. A reader ignores unknown fields, so a field may be added without a
-//! new version; a changed meaning needs one. [`OpenedRow`] is read back into types here, plans and
-//! decisions in `recorded.rs`; everything else is read as JSON. `convert.rs` fills these in.
+//! The version is with the row (`body.rs`). A reader ignores unknown fields, so a field may be added
+//! without a new version; a changed meaning needs one. [`OpenedRow`] is read back into types here,
+//! plans and decisions in `recorded.rs`; everything else is read as JSON. `convert.rs` fills these in.
+
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The version of the stored bodies.
-pub(crate) const BODY_VERSION: u8 = 1;
-
-/// The workspace of records from before workspaces had ids; migration 0004 uses the same.
-pub(crate) const NO_WORKSPACE: &str = "local";
-
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct OpenedRow {
-    pub(crate) v: u8,
-    pub(crate) tool: String,
-    pub(crate) arguments: StoredArguments,
-    pub(crate) principal: StoredPrincipal,
-    /// Absent in records from before workspaces had ids.
-    pub(crate) workspace: Option<String>,
+pub(crate) struct OpenedRow<'a> {
+    pub(crate) tool: Cow<'a, str>,
+    pub(crate) arguments: StoredArguments<'a>,
+    pub(crate) workspace: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) timeout_ms: Option<u64>,
-}
-
-/// The part of [`OpenedRow`] that is always present, however large the request was.
-#[derive(Debug, Deserialize)]
-pub(crate) struct OpenedBy {
-    pub(crate) principal: StoredPrincipal,
+    /// Present if the record does not have all of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) left_out: Option<bool>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum StoredArguments {
-    Text(String),
-    Value(Value),
+pub(crate) enum StoredArguments<'a> {
+    Text(Cow<'a, str>),
+    Value(Cow<'a, Value>),
+}
+
+/// A request that is still to be run, whole.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct WholeRequest<'a> {
+    pub(crate) principal: StoredPrincipal,
+    #[serde(flatten)]
+    pub(crate) opened: OpenedRow<'a>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -54,23 +52,21 @@ pub(crate) struct StoredPrincipal {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct ResolvedRow {
-    pub(crate) v: u8,
     pub(crate) tool: String,
 }
 
 #[derive(Debug, Serialize)]
 pub(crate) struct ValidatedRow<'a> {
-    pub(crate) v: u8,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub(crate) coercions: &'a [String],
 }
 
 #[derive(Debug, Serialize)]
 pub(crate) struct PlannedRow<'a> {
-    pub(crate) v: u8,
     pub(crate) tool: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) action: Option<&'a str>,
-    pub(crate) input: &'a Value,
+    pub(crate) input: Cow<'a, Value>,
     pub(crate) accesses: Vec<StoredAccess<'a>>,
     pub(crate) effects: StoredEffects,
     pub(crate) backend: &'a str,
@@ -153,7 +149,6 @@ pub(crate) struct StoredPath<'a> {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct DecidedRow<'a> {
-    pub(crate) v: u8,
     #[serde(flatten)]
     pub(crate) decision: StoredDecision<'a>,
 }
@@ -166,6 +161,7 @@ pub(crate) struct StoredDecision<'a> {
     pub(crate) reason: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) access: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub(crate) withheld: &'a [String],
     pub(crate) policy: &'a str,
     /// The standing approvals that turned *ask* into *allow*.
@@ -183,7 +179,6 @@ pub(crate) struct StoredRule<'a> {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct ApprovalAsked {
-    pub(crate) v: u8,
     pub(crate) id: String,
     pub(crate) digest: String,
     pub(crate) expires_us: i64,
@@ -191,7 +186,6 @@ pub(crate) struct ApprovalAsked {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct ApprovalAnswered<'a> {
-    pub(crate) v: u8,
     #[serde(flatten)]
     pub(crate) answer: StoredAnswer<'a>,
 }
@@ -219,13 +213,11 @@ pub(crate) enum StoredAnswer<'a> {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct AdmittedRow {
-    pub(crate) v: u8,
     pub(crate) waited_us: u64,
 }
 
 #[derive(Debug, Serialize)]
 pub(crate) struct GrantedRow<'a> {
-    pub(crate) v: u8,
     pub(crate) id: String,
     pub(crate) rule: &'a str,
     pub(crate) scope: &'static str,
@@ -241,7 +233,6 @@ pub(crate) struct GrantedRow<'a> {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct StartedRow {
-    pub(crate) v: u8,
     pub(crate) tier: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) approval: Option<String>,
@@ -251,7 +242,6 @@ pub(crate) struct StartedRow {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct PreimageKept<'a> {
-    pub(crate) v: u8,
     pub(crate) path: &'a str,
     pub(crate) artifact: Option<StoredArtifact>,
     pub(crate) before: Option<&'a str>,
@@ -261,7 +251,6 @@ pub(crate) struct PreimageKept<'a> {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct FileChanged<'a> {
-    pub(crate) v: u8,
     pub(crate) path: &'a str,
     pub(crate) after: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -270,7 +259,6 @@ pub(crate) struct FileChanged<'a> {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct ChangesScanned<'a> {
-    pub(crate) v: u8,
     pub(crate) files: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) missed: Option<&'a str>,
@@ -284,13 +272,13 @@ pub(crate) struct StoredArtifact {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct SettledRow<'a> {
-    pub(crate) v: u8,
     pub(crate) terminal: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tool: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) content: Vec<StoredContent<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) structured: Option<&'a Value>,
+    pub(crate) structured: Option<Cow<'a, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<StoredFailure<'a>>,
     pub(crate) facts: StoredFacts<'a>,
@@ -330,7 +318,9 @@ pub(crate) struct StoredFacts<'a> {
     pub(crate) exit_code: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) signal: Option<i32>,
+    #[serde(skip_serializing_if = "is_zero")]
     pub(crate) bytes_omitted: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub(crate) lines_omitted: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) artifact: Option<StoredArtifact>,
@@ -346,8 +336,11 @@ pub(crate) struct StoredFacts<'a> {
     pub(crate) backend: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tier: Option<&'static str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub(crate) coercions: &'a [String],
+    #[serde(skip_serializing_if = "is_zero")]
     pub(crate) asked_us: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub(crate) queued_us: u64,
     pub(crate) ran_us: u64,
 }
@@ -365,4 +358,9 @@ pub(crate) struct StoredRefusal<'a> {
 pub(crate) struct TooLarge {
     pub(crate) omitted_bytes: usize,
     pub(crate) blake3: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

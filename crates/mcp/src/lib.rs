@@ -14,10 +14,12 @@
 
 pub mod catalog;
 pub mod client;
+mod definitions;
 pub mod foreign;
 pub mod mounts;
 pub mod name;
 pub mod pin;
+mod protocol_era;
 mod same_result;
 pub mod server;
 mod size;

@@ -76,7 +76,7 @@ pub(crate) struct DecisionCache {
 #[derive(Debug)]
 struct Entry {
     key: Key,
-    decision: Decision,
+    decision: Arc<Decision>,
 }
 
 /// Everything in a question that a decision can depend on. User and tenant are included only if a
@@ -127,14 +127,14 @@ impl DecisionCache {
         place: CacheSlot,
         question: &Question<'_>,
         named: &NamedPrincipal,
-    ) -> Option<Decision> {
+    ) -> Option<Arc<Decision>> {
         let entry = self
             .shard(place)?
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .get(&place.0)?;
         let same = entry.key.named == *named && entry.key.is_of(question);
-        same.then(|| entry.decision.clone())
+        same.then(|| Arc::clone(&entry.decision))
     }
 
     pub(crate) fn insert(
@@ -142,11 +142,11 @@ impl DecisionCache {
         place: CacheSlot,
         question: &Question<'_>,
         named: NamedPrincipal,
-        decision: &Decision,
+        decision: &Arc<Decision>,
     ) {
         let entry = Arc::new(Entry {
             key: Key::of(question, named),
-            decision: decision.clone(),
+            decision: Arc::clone(decision),
         });
         if let Some(shard) = self.shard(place) {
             shard

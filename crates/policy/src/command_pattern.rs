@@ -68,6 +68,11 @@ impl CommandPattern {
         words.map(|words| words.join("\0"))
     }
 
+    /// Its words before the first wildcard. A command that an `allow` covers starts with them.
+    pub(crate) fn leading_words(&self) -> impl Iterator<Item = &str> {
+        self.words.iter().map_while(literal)
+    }
+
     /// Whether an `allow` covers this command. Unless the kernel limits whatever it may do
     /// (`held`), a star covers only words that are known to be harmless.
     pub(crate) fn covers(&self, segment: &Segment, held: bool) -> bool {

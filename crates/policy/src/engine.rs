@@ -5,13 +5,17 @@
 //! way is a denial. Read next: `index.rs` for how candidates are found, `judge.rs` for one
 //! evaluation.
 
-use std::{collections::BTreeMap, fmt::Write as _, sync::LazyLock};
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    sync::{Arc, LazyLock},
+};
 
 use haft_contract::{
     Access, AgentId, Effects, PathMode, PathScope, Principal, ProviderId, ToolKey, ToolName,
     host::{
-        Decision, GrantProposal, Policy, PolicyVersion, Question, RuleRef, ToolFacts, Verdict,
-        Visibility,
+        Decision, GrantKey, GrantProposal, Policy, PolicyVersion, Question, RuleRef, ToolFacts,
+        Verdict, Visibility,
     },
     preview::CommandPreview,
 };
@@ -22,7 +26,7 @@ use crate::{
     cache::DecisionCache,
     compile::{CompileError, Origin, compile},
     facts::{CallFacts, CommandPart, InWords, Item, ReadQuestion},
-    grant::GrantRules,
+    grant::{self, GrantRule, GrantRules},
     index::{Index, Slots},
     judge::{DecidingCause, EvaluationCase, Judgement, PolicyJudge, ShellFacts},
     load::{LoadError, PolicyFile, PolicySource},
@@ -233,15 +237,15 @@ impl CedarPolicy {
         }
     }
 
-    fn decide_without_grants(&self, question: &Question<'_>) -> Decision {
+    fn decide_without_grants(&self, question: &Question<'_>) -> Arc<Decision> {
         let Some(place) = self.cache.place(question) else {
-            return self.decide_uncached(question);
+            return Arc::new(self.decide_uncached(question));
         };
         let named = self.presets.named(question.principal);
         if let Some(decision) = self.cache.get(place, question, &named) {
             return decision;
         }
-        let decision = self.decide_uncached(question);
+        let decision = Arc::new(self.decide_uncached(question));
         self.cache.insert(place, question, named, &decision);
         decision
     }
@@ -474,7 +478,7 @@ impl CedarPolicy {
 impl Policy for CedarPolicy {
     /// Grants are applied to a decision made without them, so no cached answer depends on them, and
     /// they can only ever answer where a person would be asked.
-    fn decide(&self, question: &Question<'_>) -> Decision {
+    fn decide(&self, question: &Question<'_>) -> Arc<Decision> {
         let without = self.decide_without_grants(question);
         match without.verdict {
             Verdict::Ask => self.apply_grants(question, without),
@@ -500,6 +504,15 @@ impl Policy for CedarPolicy {
 
     fn proposals(&self, question: &Question<'_>) -> Vec<GrantProposal> {
         self.propose(question)
+    }
+
+    fn grant_rule_keys(&self, rule: &str) -> Vec<GrantKey> {
+        // A rule that cannot be granted covers nothing.
+        GrantRule::parse(rule).map_or_else(|_| Vec::new(), |rule| rule.keys())
+    }
+
+    fn grant_keys(&self, question: &Question<'_>) -> Vec<GrantKey> {
+        grant::keys_of(question)
     }
 }
 

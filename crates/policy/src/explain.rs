@@ -1,6 +1,8 @@
 //! Breaks a decision down: what was judged, which rules were considered, which one won, and which
 //! default applied if none did. For `haft explain` and `haft policy check`.
 
+use std::sync::Arc;
+
 use haft_contract::{
     AgentId,
     host::{Decision, Policy as _, Question, RuleRef, Verdict},
@@ -55,7 +57,7 @@ impl CedarPolicy {
             .chain(judged)
             .collect();
         Explanation {
-            decision: self.decide(question),
+            decision: Arc::unwrap_or_clone(self.decide(question)),
             steps,
         }
     }

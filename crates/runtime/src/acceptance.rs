@@ -44,7 +44,8 @@ impl Runtime {
     ) -> Result<Arc<Outcome>, LedgerError> {
         let (engine, cancel) = (&self.engine, cancel.child_token());
         let place = engine.in_flight.take(call, tenant, &cancel, &engine.limits);
-        // Before the claim: a call this process has no room for is left to others.
+        // Before the claim: a call this process has no room for is left to others. Dropping this
+        // future stops whatever the call has started.
         let _place = place.map_err(|refusal| {
             let message = refusal.halt().into_error().message().to_owned();
             LedgerError::new(LedgerErrorKind::LimitExceeded, message)
@@ -59,8 +60,6 @@ impl Runtime {
                 claimed.unwrap_or_else(|_| Err(unavailable("the call was not claimed in time")))?
             }
         };
-        // Dropping this future stops whatever the call has started.
-        let _stop = cancel.clone().drop_guard();
         let mut request = claimed.request;
         let workspace = self.workspace_of(&mut request, &cancel).await;
         let recording = self.recording(&request, claimed.record);

@@ -7,11 +7,10 @@ use std::{
 };
 
 use haft_contract::{
-    BoxFuture, CallEvent, CallId, ErrorKind, Principal, SessionKind, ToolError, WorkspaceId,
+    BoxFuture, CallEvent, CallId, ErrorKind, Principal, SessionKind, ToolError,
     context::PastChanges,
     event::RecordedEvent,
     host::{ArtifactId, History, LedgerError, ReadArtifact, StoredCall},
-    ops::BackendId,
 };
 
 use crate::{engine::Engine, workspace::Workspace};
@@ -50,7 +49,8 @@ impl ChangeHistory {
         let Some(stored) = stored.filter(|stored| self.may_know(stored)) else {
             return Err(not_found(call));
         };
-        if !self.was_here(history, &stored).await? {
+        let here = history.was_made_in(tenant, &stored, self.workspace.id());
+        if !here.await.map_err(unavailable)? {
             return Err(ToolError::new(
                 ErrorKind::NotFound,
                 format!("the call `{call}` was made in another workspace"),
@@ -58,27 +58,6 @@ impl ChangeHistory {
             .hint("run this in the workspace the call was made in"));
         }
         Ok(())
-    }
-
-    /// Whether a call was made in this workspace.
-    async fn was_here(
-        &self,
-        history: &dyn History,
-        stored: &StoredCall,
-    ) -> Result<bool, ToolError> {
-        let here = self.workspace.id();
-        if stored.workspace != WorkspaceId::local() || *here == stored.workspace {
-            return Ok(*here == stored.workspace);
-        }
-        // Recorded before workspaces had ids: the plan says where it was.
-        let events = history.events(&self.principal.tenant, stored.id).await;
-        let events = events.map_err(unavailable)?;
-        let planned = events.iter().find(|event| event.kind == "planned");
-        let says = |key: &str| planned.and_then(|event| event.body.get(key)?.as_str());
-        let root = says("backend").zip(says("workspace"));
-        Ok(root.is_some_and(|(backend, root)| {
-            WorkspaceId::of_root(&BackendId::new(backend), root) == *here
-        }))
     }
 
     fn may_know(&self, call: &StoredCall) -> bool {

@@ -16,7 +16,10 @@ impl Clock for SystemClock {
         )]
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Timestamp(since.map_or(0, |since| {
-            i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+            // Every event has a time, so this avoids the wide arithmetic of `as_micros`.
+            let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+            let micros = i64::from(since.subsec_micros());
+            seconds.saturating_mul(1_000_000).saturating_add(micros)
         }))
     }
 }

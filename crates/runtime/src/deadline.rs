@@ -1,11 +1,11 @@
 //! How long a call may run, and what ends it: its deadline, silence, or the caller.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
-use haft_contract::{context::TimeLeft, spec::Deadline};
+use haft_contract::spec::Deadline;
 use tokio::time::Instant;
 
 /// The run time of a call: what its input asks for or the tool's default, never more than the
@@ -29,13 +29,13 @@ pub(crate) struct RunClock {
 }
 
 impl RunClock {
-    pub(crate) fn start(run_time: Duration, idle: Option<Duration>) -> Arc<Self> {
+    pub(crate) fn start(run_time: Duration, idle: Option<Duration>) -> Self {
         let now = Instant::now();
-        Arc::new(Self {
+        Self {
             end: now + run_time,
             idle,
             last_sign: Mutex::new(now),
-        })
+        }
     }
 
     /// Notes activity. Extends the idle limit, never the deadline.
@@ -59,6 +59,11 @@ impl RunClock {
         }
     }
 
+    /// The time to the deadline; zero once it has passed.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.end.saturating_duration_since(Instant::now())
+    }
+
     fn last_sign(&self) -> Instant {
         *self
             .last_sign
@@ -67,14 +72,10 @@ impl RunClock {
     }
 }
 
-impl TimeLeft for RunClock {
-    fn remaining(&self) -> Duration {
-        self.end.saturating_duration_since(Instant::now())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -96,7 +97,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn progress_extends_the_idle_limit_but_never_the_deadline() {
-        let clock = RunClock::start(SECOND * 10, Some(SECOND * 2));
+        let clock = Arc::new(RunClock::start(SECOND * 10, Some(SECOND * 2)));
         let started = Instant::now();
         let talking = Arc::clone(&clock);
         let talk = tokio::spawn(async move {

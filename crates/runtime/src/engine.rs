@@ -13,13 +13,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     background::Processes,
+    halt::{HaltedCall, cancelled},
     in_flight::InFlight,
     labels::SessionLabels,
     limits::Limits,
     locks::Locks,
     loops::Loops,
     pending_questions::PendingQuestions,
-    pipeline::{self, HaltedCall},
     registry::Registry,
     workspace::{Workspace, WorkspaceError, Workspaces},
 };
@@ -72,7 +72,7 @@ impl Engine {
     ) -> Result<Arc<Workspace>, HaltedCall> {
         tokio::select! {
             biased;
-            () = cancel.cancelled() => Err(HaltedCall::before_anything(pipeline::cancelled())),
+            () = cancel.cancelled() => Err(HaltedCall::before_anything(cancelled())),
             opened = self.workspaces.open(principal, id) => opened.map_err(WorkspaceError::halt),
             () = tokio::time::sleep(OPEN_WAIT) => {
                 let reason = format!("the workspace did not open within {OPEN_WAIT:?}");

@@ -2,7 +2,7 @@
 //! shuts down.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -14,13 +14,13 @@ use haft_contract::{
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::{limits::Limits, pipeline::HaltedCall};
+use crate::{halt::HaltedCall, limits::Limits};
 
 /// Every call that has begun and not ended.
 #[derive(Default)]
 pub(crate) struct InFlight {
     calls: Mutex<Calls>,
-    /// Notified whenever the last call has ended.
+    /// Notified when the last call has ended, once no more are accepted.
     none_left: Notify,
 }
 
@@ -48,7 +48,7 @@ impl InFlight {
         token.map(|token| token.cancel()).is_some()
     }
 
-    /// Reserves a slot for a call, released when dropped.
+    /// Reserves a slot for a call, released when dropped, which also cancels the call's token.
     pub(crate) fn take(
         &self,
         call: CallId,
@@ -64,20 +64,24 @@ impl InFlight {
         if calls.closed {
             return Err(NotTaken::ShuttingDown);
         }
-        if calls.tokens.contains_key(&call) {
+        let Calls {
+            tokens, by_tenant, ..
+        } = &mut *calls;
+        let in_flight = tokens.len();
+        let Entry::Vacant(place) = tokens.entry(call) else {
             return Err(NotTaken::Twice);
-        }
-        if calls.tokens.len() >= limit {
+        };
+        if in_flight >= limit {
             return Err(NotTaken::Full(limit));
         }
         if let Some(tenant) = tenant {
-            let count = calls.by_tenant.entry(tenant.clone()).or_default();
+            let count = by_tenant.entry(tenant.clone()).or_default();
             if *count >= of_tenant {
                 return Err(NotTaken::TenantFull(of_tenant));
             }
             *count += 1;
         }
-        calls.tokens.insert(call, cancel.clone());
+        place.insert(cancel.clone());
         Ok(InFlightSlot {
             of: self,
             call,
@@ -152,7 +156,7 @@ fn halt(error: ToolError) -> HaltedCall {
     HaltedCall::new(error, None, Facts::default())
 }
 
-/// A call's reserved slot.
+/// A call's reserved slot. Dropping it stops whatever the call has started and left behind.
 pub(crate) struct InFlightSlot<'a> {
     of: &'a InFlight,
     call: CallId,
@@ -163,7 +167,7 @@ pub(crate) struct InFlightSlot<'a> {
 impl Drop for InFlightSlot<'_> {
     fn drop(&mut self) {
         let mut calls = self.of.calls();
-        calls.tokens.remove(&self.call);
+        let token = calls.tokens.remove(&self.call);
         if let Some(tenant) = &self.tenant
             && let Some(count) = calls.by_tenant.get_mut(tenant)
         {
@@ -172,8 +176,13 @@ impl Drop for InFlightSlot<'_> {
                 calls.by_tenant.remove(tenant);
             }
         }
-        if calls.tokens.is_empty() {
+        // Only a shutdown waits for this, and it closes before it waits.
+        if calls.closed && calls.tokens.is_empty() {
             self.of.none_left.notify_waiters();
+        }
+        drop(calls);
+        if let Some(token) = token {
+            token.cancel();
         }
     }
 }

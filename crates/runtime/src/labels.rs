@@ -20,7 +20,7 @@ use haft_contract::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::pipeline::cancelled;
+use crate::halt::cancelled;
 
 /// How many sessions are remembered, in addition to those with calls in flight.
 const MAX_SESSIONS: usize = 4096;
@@ -79,6 +79,16 @@ impl Session {
         if self.is_current(mark(principal, ledger)) {
             return Ok(());
         }
+        // Boxed, because most calls need nothing from the record.
+        Box::pin(self.recall_in_time(principal, ledger, cancel)).await
+    }
+
+    async fn recall_in_time(
+        &self,
+        principal: &Principal,
+        ledger: &dyn Ledger,
+        cancel: &CancellationToken,
+    ) -> Result<(), ToolError> {
         let mut recalling = pin!(self.recall(principal, ledger));
         // An in-memory record answers at once, and needs no timer.
         if let Some(recalled) = (&mut recalling).now_or_never() {

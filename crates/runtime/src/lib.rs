@@ -16,7 +16,9 @@ mod clock;
 mod deadline;
 mod digest;
 mod engine;
+mod grant_finder;
 mod guard;
+mod halt;
 mod in_flight;
 mod input;
 mod labels;
@@ -38,6 +40,7 @@ pub use self::{
     builder::{BuildError, RuntimeBuilder},
     clock::SystemClock,
     digest::digest_of,
+    grant_finder::PolicyGrantFinder,
     limits::{Limits, OPEN_APPROVALS, OutputLimits, ProcessLimits},
     loops::{LOOP_GUARD, LoopGuard},
     nobody::NobodyToAsk,

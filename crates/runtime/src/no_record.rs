@@ -7,8 +7,9 @@ use haft_contract::{
     BoxFuture, CallId, CallRequest, Principal, SessionId, TenantId, WorkPath, WorkspaceId,
     host::{
         Acceptance, AnswerError, Approval, ApprovalId, ApprovalQuestion, ApprovalStore, ArtifactId,
-        ArtifactStore, CallRecord, ClaimedCall, Epoch, GivenAnswer, Grant, GrantId, GrantStore,
-        History, Ledger, LedgerError, LedgerErrorKind, ReadArtifact, Timestamp, WriteArtifact,
+        ArtifactStore, CallRecord, ClaimedCall, Epoch, GivenAnswer, Grant, GrantFinder, GrantId,
+        GrantStore, History, Ledger, LedgerError, LedgerErrorKind, ReadArtifact, Timestamp,
+        WriteArtifact,
     },
     ops::FileVersion,
 };
@@ -177,6 +178,7 @@ impl GrantStore for NoRecord {
         _: &'a Principal,
         _: &'a WorkspaceId,
         _: Timestamp,
+        _: &'a dyn GrantFinder,
     ) -> BoxFuture<'a, Result<Vec<Grant>, LedgerError>> {
         Box::pin(async { Ok(Vec::new()) })
     }

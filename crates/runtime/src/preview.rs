@@ -5,7 +5,11 @@
 //! nothing is ever cut. The tool reads files through a guard that can only read what the plan
 //! names.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use futures::FutureExt as _;
 use haft_contract::{
@@ -179,9 +183,10 @@ async fn ask_tool(
         withheld: Arc::clone(&call.withheld),
         principal: Arc::clone(&call.principal),
         recording: Arc::clone(&call.recording),
-        confinement: Arc::new(Confinement::default()),
+        confinement: Confinement::default(),
         changes: ChangeWatch::default(),
         left_out: Arc::clone(&call.left_out),
+        past: OnceLock::new(),
     });
     let cx = PreviewContext {
         principal: Arc::clone(&call.principal),
@@ -197,7 +202,7 @@ async fn ask_tool(
     let drawing = AssertUnwindSafe(async { entry.tool().preview(parsed, cx).await }).catch_unwind();
     tokio::select! {
         biased;
-        () = call.cancel.cancelled() => Err(crate::pipeline::cancelled()),
+        () = call.cancel.cancelled() => Err(crate::halt::cancelled()),
         drawn = drawing => drawn.unwrap_or_else(|_| {
             Err(cannot_be_shown("the tool panicked while showing what it would do")
                 .hint("this is a fault in the tool; the log has the detail"))

@@ -22,8 +22,8 @@ pub(crate) struct Recording {
     state: Mutex<State>,
 }
 
-/// How many events most calls note before the first append to the ledger.
-const EXPECTED_EVENTS: usize = 8;
+/// How many events a call notes that is allowed without asking, up to its start.
+const EXPECTED_EVENTS: usize = 7;
 
 struct State {
     pending: Vec<RecordedEvent>,
@@ -99,6 +99,10 @@ impl Recording {
                 CallEvent::Planned { plan } => state.mutating = plan.effects().is_mutating(),
                 _ => {}
             }
+            if !self.is_watched() {
+                state.pending.push(happened);
+                return;
+            }
             if recorded {
                 state.pending.push(happened.clone());
             }
@@ -130,11 +134,15 @@ impl Recording {
             event: started,
         };
         let mut events = std::mem::take(&mut self.state().pending);
-        events.push(happened.clone());
+        // Boxed, because it would otherwise take room in every call that starts.
+        let told = self.is_watched().then(|| Box::new(happened.clone()));
+        events.push(happened);
         self.record.append(events, durability).await?;
         self.state().started = true;
-        for sink in self.sinks.iter() {
-            sink.happened(&happened);
+        if let Some(happened) = told {
+            for sink in self.sinks.iter() {
+                sink.happened(&happened);
+            }
         }
         Ok(())
     }
@@ -192,13 +200,13 @@ impl Recording {
 
     /// Settles the call as cancelled, unless it is already settled.
     fn abandon(&self) {
-        let (settled, started, tool) = {
+        let (started, tool) = {
             let state = self.state();
-            (state.settled, state.started, state.tool.clone())
+            if state.settled {
+                return;
+            }
+            (state.started, state.tool.clone())
         };
-        if settled {
-            return;
-        }
         let message = if started {
             "the caller went away while the call ran; it was stopped, and what it had done until \
              then stays done"

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     builder::RuntimeBuilder,
     engine::Engine,
+    halt::cancelled,
     loops::{DidRun, WatchedCall},
     pipeline::{self, CallState, DryRun, HaltedCall, OpenedCall, settle_halt},
     record::{Recording, SettleOnDrop},
@@ -95,12 +96,11 @@ impl Runtime {
         let call = request.id;
         let limits = &self.engine.limits;
         let tenant = &request.principal.tenant;
+        // Dropping this future stops whatever the call has started.
         let _place = match self.engine.in_flight.take(call, tenant, &cancel, limits) {
             Ok(place) => place,
             Err(refusal) => return Arc::new(settle_halt(call, refusal.halt())),
         };
-        // Dropping this future stops whatever the call has started.
-        let _stop = cancel.clone().drop_guard();
         let workspace = self.workspace_of(&mut request, &cancel).await;
         let recording = match self.open(&request, &cancel).await {
             Ok(recording) => recording,
@@ -131,13 +131,14 @@ impl Runtime {
         };
         let (ran, mut outcome) = match travelled {
             Ok(Ok(outcome)) => (DidRun::Yes, outcome),
-            Ok(Err(halt)) => (DidRun::Not, settle_halt(call, halt)),
-            Err(_) => (DidRun::Not, settle_halt(call, broken())),
+            Ok(Err(halt)) => (DidRun::Not, Arc::new(settle_halt(call, halt))),
+            Err(_) => (DidRun::Not, Arc::new(settle_halt(call, broken()))),
         };
         if let Some(watched) = watched {
-            self.engine.loops.settle(&watched, ran, &mut outcome);
+            // Nobody else has it yet, so this copies nothing.
+            let outcome = Arc::make_mut(&mut outcome);
+            self.engine.loops.settle(&watched, ran, outcome);
         }
-        let outcome = Arc::new(outcome);
         recording.settle(&outcome);
         self.until_durable(recording).await;
         outcome
@@ -280,7 +281,7 @@ impl Runtime {
             biased;
             opened = engine.ledger.open(request, engine.clock.now()) => opened,
             () = cancel.cancelled() => {
-                return Err(HaltedCall::before_anything(pipeline::cancelled()));
+                return Err(HaltedCall::before_anything(cancelled()));
             }
         };
         match opened {

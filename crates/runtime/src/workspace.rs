@@ -23,8 +23,8 @@ use haft_contract::{
 };
 
 use crate::{
+    halt::HaltedCall,
     nobody::NobodyToAsk,
-    pipeline::HaltedCall,
     registry::{Entry, Registry},
 };
 

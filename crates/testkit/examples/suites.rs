@@ -1,5 +1,5 @@
 //! Makes `docs/spec/suites.md` from a run of the tests: which cases of which suite passed on which
-//! back end. `.ci/run` calls it after the tests with the report that nextest wrote; it fails if a
+//! back end or record. `.ci/run` calls it after the tests with the report that nextest wrote; it fails if a
 //! case is missing or failed, and if the page is not what the run shows.
 //!
 //! ```sh
@@ -22,7 +22,7 @@ use std::{
 
 use haft_testkit::{
     junit,
-    suite::{files, process, search},
+    suite::{files, ledger, process, search},
 };
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/spec/suites.md");
@@ -30,9 +30,11 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/spec/suites.
 /// The variable that has the page written anew.
 const UPDATE: &str = "HAFT_UPDATE";
 
-/// The back ends, and where their tests are: the test binary, and what comes before the suite's
-/// name.
-const BACK_ENDS: [(&str, &str, &str); 5] = [
+/// What a suite runs on: its name, the test binary, and what comes before the suite's name there.
+type Column = (&'static str, &'static str, &'static str);
+
+/// The back ends.
+const BACK_ENDS: [Column; 5] = [
     ("memory", "haft-testkit::it", ""),
     ("local", "haft-backends::it", "suites::"),
     ("T1", "haft-backends::it", "suites::t1::"),
@@ -40,11 +42,18 @@ const BACK_ENDS: [(&str, &str, &str); 5] = [
     ("SSH", "haft-backends::it", "ssh::"),
 ];
 
+/// The records, each with the whole of what comes before the name of a case.
+const RECORDS: [Column; 3] = [
+    ("memory", "haft-testkit::it", "ledger::"),
+    ("SQLite", "haft-ledger::it", "suite::"),
+    ("PostgreSQL", "haft-ledger::it", "postgres::suite::"),
+];
+
 const OPENING: &str = "\
-# The suites on every back end
+# The suites on every back end and record
 
 Generated from a run of the tests by `crates/testkit/examples/suites.rs`; `.ci/run` fails when it is stale. Each column is a back end, each row a suite of `haft-testkit`; a cell is the number of its cases that passed. No case
-is optional and none is skipped: a case that is missing on a back end, or failed there, fails the build. What each case demands is in [backend.md](backend.md).
+is optional and none is skipped: a case that is missing on a back end, or failed there, fails the build. What each case demands is in [backend.md](backend.md) and [ledger.md](ledger.md).
 
 ";
 
@@ -99,23 +108,44 @@ fn page(passed: &BTreeMap<String, BTreeSet<String>>) -> (String, Vec<String>) {
     ];
     let mut missing = Vec::new();
     let mut page = OPENING.to_owned();
-    let names = BACK_ENDS.map(|(name, _, _)| name);
-    let _ = writeln!(page, "| suite | {} |", names.join(" | "));
-    let _ = writeln!(page, "|---|{}", "---|".repeat(names.len()));
+    let _ = writeln!(page, "{}", heading(&BACK_ENDS));
     for (suite, cases) in suites {
-        let cells = BACK_ENDS.map(|(back_end, binary, before)| {
-            let here = |case: &&&str| {
-                let name = format!("{before}{suite}::{case}");
-                passed
-                    .get(binary)
-                    .is_some_and(|tests| tests.contains(&name))
-            };
-            let count = cases.iter().filter(here).count();
-            let lost = cases.iter().filter(|case| !here(case));
-            missing.extend(lost.map(|case| format!("{back_end}: {suite}::{case}")));
-            format!("{count} of {}", cases.len())
-        });
-        let _ = writeln!(page, "| {suite} | {} |", cells.join(" | "));
+        let columns =
+            BACK_ENDS.map(|(name, binary, before)| (name, binary, format!("{before}{suite}::")));
+        let cells = cells(passed, &columns, (suite, cases), &mut missing);
+        let _ = writeln!(page, "| {suite} | {cells} |");
     }
+    let _ = writeln!(page, "\n{}", heading(&RECORDS));
+    let columns = RECORDS.map(|(name, binary, before)| (name, binary, before.to_owned()));
+    let cells = cells(passed, &columns, ("ledger", ledger::CASES), &mut missing);
+    let _ = writeln!(page, "| ledger | {cells} |");
     (page, missing)
+}
+
+fn heading(columns: &[Column]) -> String {
+    let names: Vec<&str> = columns.iter().map(|(name, _, _)| *name).collect();
+    let line = "---|".repeat(names.len());
+    format!("| suite | {} |\n|---|{line}", names.join(" | "))
+}
+
+/// How many cases passed in each column.
+fn cells(
+    passed: &BTreeMap<String, BTreeSet<String>>,
+    columns: &[(&str, &str, String)],
+    (suite, cases): (&str, &[&str]),
+    missing: &mut Vec<String>,
+) -> String {
+    let mut cells = Vec::new();
+    for (column, binary, before) in columns {
+        let here = |case: &&&str| {
+            let name = format!("{before}{case}");
+            let tests = passed.get(*binary);
+            tests.is_some_and(|tests| tests.contains(&name))
+        };
+        let count = cases.iter().filter(here).count();
+        let lost = cases.iter().filter(|case| !here(case));
+        missing.extend(lost.map(|case| format!("{column}: {suite}::{case}")));
+        cells.push(format!("{count} of {}", cases.len()));
+    }
+    cells.join(" | ")
 }

@@ -18,6 +18,7 @@
 )]
 
 pub mod approver;
+pub mod certificates;
 pub mod clock;
 pub mod cpu_time;
 pub mod events;
@@ -29,12 +30,15 @@ pub mod junit;
 pub mod ledger;
 pub mod machine_clock;
 pub mod memory;
+pub mod object_server;
 pub mod patience;
 pub mod policy;
+pub mod postgres_server;
 pub mod principal;
 pub mod sample;
 pub mod suite;
 pub mod tier;
+pub mod workspace_directory;
 
 pub use approver::ScriptedApprover;
 pub use clock::TestClock;
@@ -47,5 +51,5 @@ pub use helper_program::helper_program;
 pub use in_time::in_time;
 pub use ledger::MemoryLedger;
 pub use patience::{PATIENCE, eventually, until_none};
-pub use policy::FixedPolicy;
+pub use policy::{EveryGrant, FixedPolicy};
 pub use principal::principal;

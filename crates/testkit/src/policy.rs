@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use haft_contract::{
     Principal,
     host::{
-        Decision, Grant, GrantId, Policy, PolicyVersion, Question, RuleRef, ToolFacts, Verdict,
-        Visibility,
+        Decision, Grant, GrantFinder, GrantId, GrantKey, Policy, PolicyVersion, Question, RuleRef,
+        ToolFacts, Verdict, Visibility,
     },
 };
 
@@ -112,12 +112,12 @@ impl FixedPolicy {
 }
 
 impl Policy for FixedPolicy {
-    fn decide(&self, question: &Question<'_>) -> Decision {
+    fn decide(&self, question: &Question<'_>) -> Arc<Decision> {
         let (verdict, grants) = match ((self.decide)(question), self.opened_by(question)) {
             (Verdict::Ask, Some(grant)) => (Verdict::Allow, vec![grant]),
             (verdict, _) => (verdict, Vec::new()),
         };
-        Decision {
+        Arc::new(Decision {
             verdict,
             rule: Some(rule()),
             reason: format!("the test says {verdict}"),
@@ -125,7 +125,7 @@ impl Policy for FixedPolicy {
             withheld: self.withheld.clone(),
             policy: self.version(),
             grants,
-        }
+        })
     }
 
     fn visibility(&self, _: &Principal, tool: &ToolFacts<'_>) -> Visibility {
@@ -140,6 +140,19 @@ impl Policy for FixedPolicy {
 
     fn version(&self) -> PolicyVersion {
         PolicyVersion((self.version)())
+    }
+}
+
+/// Finds every grant, as for a policy that does not tell rules apart.
+pub struct EveryGrant;
+
+impl GrantFinder for EveryGrant {
+    fn rule_keys(&self, _: &str) -> Vec<GrantKey> {
+        vec![GrantKey::ANY]
+    }
+
+    fn call_keys(&self) -> Vec<GrantKey> {
+        vec![GrantKey::ANY]
     }
 }
 

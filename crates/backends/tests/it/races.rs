@@ -82,21 +82,21 @@ fn prepare() -> Workspace {
 
 /// A race: how many rounds there were, and in how many of them the back end did its work.
 #[derive(Default)]
-struct Race {
-    rounds: u64,
-    worked: u64,
+pub(crate) struct Race {
+    pub(crate) rounds: u64,
+    pub(crate) worked: u64,
 }
 
 impl Race {
     /// Whether another round is due: until there were enough of them, and the race was one.
-    fn goes_on(&mut self, least: u64, swapper: &Swapper) -> bool {
+    pub(crate) fn goes_on(&mut self, least: u64, swapper: &Swapper) -> bool {
         let met = self.worked > 0 && self.worked < self.rounds && swapper.swaps() > LEAST_SWAPS;
         let over = self.rounds >= least && (met || self.rounds >= least * MOST_TIMES);
         self.rounds += u64::from(!over);
         !over
     }
 
-    fn report(&self, name: &str, swapper: &Swapper) {
+    pub(crate) fn report(&self, name: &str, swapper: &Swapper) {
         let Self { rounds, worked } = self;
         let swaps = swapper.swaps();
         println!("{name}: {rounds} rounds, {worked} worked, {swaps} swaps, 0 escapes");

@@ -1,30 +1,25 @@
-//! A workspace with something worth stealing beside it, and the checks every attack ends with.
+//! A local workspace in a directory with a secret beside it, and its file operations in few words.
 
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{ops::Deref, sync::Arc};
 
 use haft_backends::{LocalBackend, LocalOptions};
-use haft_contract::{
-    ErrorKind, WorkPath,
-    ops::{
-        CopyFile, Expected, FileOps, FileStat, ListQuery, Listing, OpsError, Overwrite,
-        ResolvedPath, WriteFile, WriteMode, WrittenFile,
-    },
+use haft_contract::ops::{
+    CopyFile, Expected, FileOps, FileStat, ListQuery, Listing, OpsError, Overwrite, ResolvedPath,
+    WriteFile, WriteMode, WrittenFile,
 };
 use haft_sandbox::{Profile, SandboxOptions, helper::Helper};
+use haft_testkit::workspace_directory::WorkspaceDirectory;
+pub(crate) use haft_testkit::workspace_directory::{SECRET, at, refused};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) const SECRET: &str = "a secret outside the workspace";
-
 pub(crate) struct Workspace {
-    _temp: tempfile::TempDir,
-    pub(crate) root: PathBuf,
-    pub(crate) outside: PathBuf,
+    directory: WorkspaceDirectory,
     pub(crate) backend: LocalBackend,
     pub(crate) files: Arc<dyn FileOps>,
 }
 
 impl Workspace {
-    /// `ws` is the workspace; `outside` lies beside it and holds a secret.
+    /// A workspace whose children are not confined.
     pub(crate) fn new() -> Self {
         Self::within(tempfile::tempdir().unwrap())
     }
@@ -54,29 +49,13 @@ impl Workspace {
 
     /// The same with options of the caller's choice.
     pub(crate) fn with(temp: tempfile::TempDir, options: LocalOptions) -> Self {
-        let base = temp.path().canonicalize().unwrap();
-        let (root, outside) = (base.join("ws"), base.join("outside"));
-        fs::create_dir(&root).unwrap();
-        fs::create_dir(&outside).unwrap();
-        fs::write(outside.join("secret"), SECRET).unwrap();
-        let backend = LocalBackend::open(&root, options).unwrap();
+        let directory = WorkspaceDirectory::new(temp);
+        let backend = LocalBackend::open(&directory.root, options).unwrap();
         Self {
-            _temp: temp,
-            root,
-            outside,
+            directory,
             files: backend.operations().files,
             backend,
         }
-    }
-
-    pub(crate) fn put(&self, path: &str, text: &str) {
-        let path = self.root.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-
-    pub(crate) fn text(&self, path: &str) -> String {
-        fs::read_to_string(self.root.join(path)).unwrap()
     }
 
     pub(crate) async fn resolve(&self, path: &str) -> Result<ResolvedPath, OpsError> {
@@ -135,37 +114,13 @@ impl Workspace {
         };
         self.files.list(&at(path), query).await
     }
+}
 
-    /// Nothing beside the workspace was changed, added or removed.
-    pub(crate) fn outside_is_untouched(&self) {
-        let names: Vec<_> = fs::read_dir(&self.outside)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name())
-            .collect();
-        assert_eq!(names, ["secret"], "something was made or removed outside");
-        assert_eq!(
-            fs::read_to_string(self.outside.join("secret")).unwrap(),
-            SECRET
-        );
-    }
+impl Deref for Workspace {
+    type Target = WorkspaceDirectory;
 
-    /// No temporary file was left behind.
-    pub(crate) fn no_leftovers(&self) {
-        let mut waiting = vec![self.root.clone()];
-        while let Some(directory) = waiting.pop() {
-            for entry in fs::read_dir(directory).unwrap() {
-                let entry = entry.unwrap();
-                let name = entry.file_name();
-                assert!(
-                    !name.to_string_lossy().starts_with(".haft-"),
-                    "{} was left behind",
-                    entry.path().display()
-                );
-                if entry.file_type().unwrap().is_dir() {
-                    waiting.push(entry.path());
-                }
-            }
-        }
+    fn deref(&self) -> &WorkspaceDirectory {
+        &self.directory
     }
 }
 
@@ -175,24 +130,5 @@ pub(crate) fn sandbox_options() -> SandboxOptions {
         helper: Helper::Path(env!("CARGO_BIN_EXE_haft-helper").into()),
         profile: Profile::default(),
         ..SandboxOptions::default()
-    }
-}
-
-pub(crate) fn at(path: &str) -> WorkPath {
-    WorkPath::relative(path).unwrap()
-}
-
-#[track_caller]
-pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, OpsError>, expect: ErrorKind) {
-    match result {
-        Ok(value) => panic!("expected {expect}, got {value:?}"),
-        Err(error) => {
-            assert_eq!(error.kind(), expect, "{error}");
-            let text = error.to_string();
-            assert!(
-                !text.contains("/tmp") && !text.contains("/etc") && !text.contains("/proc"),
-                "the message names a machine path: {text}"
-            );
-        }
     }
 }

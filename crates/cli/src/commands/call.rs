@@ -4,20 +4,21 @@ use std::{sync::Arc, time::Duration};
 
 use clap::{Args, ValueEnum};
 use haft_contract::{Arguments, CallRequest, Outcome, Principal};
-use haft_host::{Host, HostBuilder, config::Settings};
+use haft_host::{
+    Host, HostBuilder, WorkspaceSource,
+    advice::{Advice, AdviceContext},
+    config::Settings,
+};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    App,
-    advice::{Advice, AdviceContext},
-    arguments,
-};
+use super::{App, arguments};
 use crate::{
     args::IdentityArgs,
     exit::Exit,
     interrupt,
+    prompt::{AnswerSource, TerminalApprover, somebody_is_there},
     stop::Stop,
-    terminal::{AnswerSource, Format, TerminalApprover, Watcher, somebody_is_there},
+    terminal::{Format, Watcher},
     view::outcome::OutcomeView,
 };
 
@@ -121,20 +122,22 @@ pub(crate) async fn ready(
     let asking = asking.asking()?;
     let settings = app.settings()?;
     let principal = identity.principal(&app.env)?;
-    CallSetup::new(app, settings, principal, asking, calls).await
+    let workspace = WorkspaceSource::of(&settings);
+    CallSetup::new(app, settings, workspace, principal, asking, calls).await
 }
 
 impl CallSetup {
-    /// Opens the host, with this approver.
+    /// Opens the host in this workspace, with this approver.
     pub(crate) async fn new(
         app: &App,
         settings: Settings,
+        workspace: WorkspaceSource,
         principal: Arc<Principal>,
         asking: AnswerSource,
         calls: usize,
     ) -> Result<Self, Stop> {
         let place = AdviceContext::new(&settings, &app.env.current_dir);
-        let builder = HostBuilder::from_settings(settings)?;
+        let builder = HostBuilder::from_settings(settings)?.workspace(workspace);
         app.notes(builder.notes());
         let watcher = Arc::new(Watcher::new(calls, app.output.stderr_is_terminal()));
         let cancel = CancellationToken::new();

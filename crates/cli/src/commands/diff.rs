@@ -1,12 +1,13 @@
 //! `haft diff`: everything calls changed, as one unified diff: each file before the first of the
-//! calls and after the last. Uses the record only; the workspace is not read.
+//! calls and after the last. Uses the record only: no file of the workspace is read, and it is opened
+//! to know which one it is.
 
 use clap::Args;
 use haft_contract::{
     WorkPath,
     host::{ArtifactStore, Ledger as _, LedgerErrorKind},
 };
-use haft_host::Record;
+use haft_host::{Record, WorkspaceSource};
 use haft_tools::{
     change::{FileChange, ShownChange},
     undo::{FileState, FoldedChange},
@@ -15,7 +16,7 @@ use serde_json::json;
 
 use super::{
     App,
-    selection::{SelectionArgs, operator, workspace},
+    selection::{SelectionArgs, operator},
     undo::notes,
 };
 use crate::{
@@ -49,12 +50,13 @@ pub(crate) struct DiffArgs {
 /// Runs the command.
 pub(crate) async fn run(args: &DiffArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
+    let operations = WorkspaceSource::of(&settings).open().await?;
     let Record {
         ledger, recovery, ..
     } = Record::open_to_look(&settings.places).await?;
     app.recovered(&recovery);
     let principal = operator(&app.env)?;
-    let here = workspace(&settings);
+    let here = operations.workspace_id();
     let changed = args.selection.find(&ledger, &principal, &here).await?;
     let artifacts = ledger.artifacts();
     let (mut added, mut removed, mut files) = (0, 0, 0_u64);

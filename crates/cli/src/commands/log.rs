@@ -1,22 +1,29 @@
 //! `haft log`: the recorded calls and how they ended, newest last; and whether the record is
 //! unaltered.
 
-use std::time::Duration;
+use std::{
+    fmt::Display,
+    io::{ErrorKind, Read},
+    path::PathBuf,
+    time::Duration,
+};
 
 use clap::{Args, Subcommand};
 use haft_contract::{
     CallId, SessionId, TenantId, Terminal,
-    host::{CallQuery, History as _, StoredCall, Verification},
+    host::{CallQuery, Clock as _, History as _, LedgerError, StoredCall, Timestamp, Verification},
 };
-use haft_host::Record;
-use haft_ledger::SqliteLedger;
+use haft_host::{Record, error::chain, record_file, relative_time::RelativeTime};
+use haft_ledger::{SignatureCheck, StoredLedger, TransferError};
+use haft_runtime::SystemClock;
+use serde::Serialize;
 use serde_json::json;
 
 use super::App;
 use crate::{
     exit::Exit,
     stop::Stop,
-    terminal::{Format, Page, Style},
+    terminal::{Format, Page, Style, bar},
     view::{
         call::{CallView, outcome, outcome_style, prefix_length},
         time,
@@ -54,7 +61,47 @@ pub(crate) struct LogArgs {
 #[derive(Debug, Subcommand)]
 enum LogCommand {
     /// Recompute the chain of hashes and name the first record that is not as it was written
-    Verify,
+    Verify {
+        /// Check this export instead of the record
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+        #[command(flatten)]
+        key: KeyArgs,
+    },
+    /// Write the record as text, which can be checked and imported elsewhere
+    Export {
+        /// Only calls of this long ago and since: 90s, 10m, 2h, 7d, 4w [default: all of them]
+        #[arg(long, value_name = "TIME")]
+        since: Option<RelativeTime>,
+        /// Write to this new file [default: standard output]
+        #[arg(long, short = 'o', value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Read an export into the record: all of it, or nothing if anything is wrong with it
+    Import {
+        /// The export
+        file: PathBuf,
+        #[command(flatten)]
+        key: KeyArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+struct KeyArgs {
+    /// The key of the record that was exported (`record/checkpoint.key` in its data directory)
+    /// [default: this record's own]
+    #[arg(long, value_name = "FILE", requires = "file")]
+    key: Option<PathBuf>,
+    /// Take an export whose signatures cannot be checked
+    #[arg(long, conflicts_with = "key", requires = "file")]
+    without_key: bool,
+}
+
+impl KeyArgs {
+    fn signature(&self) -> Result<SignatureCheck, Stop> {
+        let signature = record_file::signature(self.key.as_deref(), self.without_key);
+        signature.map_err(|error| transfer(&error))
+    }
 }
 
 /// Runs the command.
@@ -64,16 +111,48 @@ pub(crate) async fn run(args: LogArgs, app: &App) -> Result<Exit, Stop> {
     } = Record::open_to_look(&app.places()?).await?;
     app.recovered(&recovery);
     match args.command {
-        Some(LogCommand::Verify) => verify(&ledger, app).await,
+        Some(LogCommand::Verify { file: None, .. }) => verify(&ledger, app).await,
+        Some(LogCommand::Verify {
+            file: Some(file),
+            key,
+        }) => {
+            let (file, length) = record_file::open(&file).map_err(|error| transfer(&error))?;
+            let checked = ledger.check_export(watched(app, file, length), key.signature()?);
+            report(app, checked.await)
+        }
+        Some(LogCommand::Export { since, out }) => {
+            let since = since.map(|since| since.before(SystemClock.now()));
+            export(since, out, &ledger, app).await
+        }
+        Some(LogCommand::Import { file, key }) => {
+            let (tenant, signature) = (TenantId::local(), key.signature()?);
+            let watched = |file, length| watched(app, file, length);
+            let imported =
+                record_file::import_from(&file, &ledger, &tenant, signature, watched).await;
+            report(app, imported)
+        }
         None => list(args, &ledger, app).await,
     }
 }
 
-async fn verify(ledger: &SqliteLedger, app: &App) -> Result<Exit, Stop> {
+async fn verify(ledger: &StoredLedger, app: &App) -> Result<Exit, Stop> {
+    // What the lists are compared with; in a long record it takes longer than the check.
+    if let Err(error) = catch_up(ledger, app).await {
+        tracing::debug!(%error, "the lists have not caught up");
+    }
+    let bar = bar(
+        app.output,
+        None,
+        "checking the record {wide_bar} {percent} %",
+    );
     let found = ledger
-        .verify(&TenantId::local())
+        .verify_with(&TenantId::local(), &|reached, newest| {
+            bar.set_length(newest);
+            bar.set_position(reached);
+        })
         .await
         .map_err(|error| Stop::ledger(&error))?;
+    bar.finish_and_clear();
     let json = app.output.format() == Format::Json;
     match found {
         Verification::Intact { records } => {
@@ -103,7 +182,70 @@ async fn verify(ledger: &SqliteLedger, app: &App) -> Result<Exit, Stop> {
     }
 }
 
-async fn list(args: LogArgs, ledger: &SqliteLedger, app: &App) -> Result<Exit, Stop> {
+async fn export(
+    since: Option<Timestamp>,
+    out: Option<PathBuf>,
+    ledger: &StoredLedger,
+    app: &App,
+) -> Result<Exit, Stop> {
+    let tenant = TenantId::local();
+    let bar = bar(app.output, None, "exporting {wide_bar} {percent} %");
+    let progress = |reached, newest| {
+        bar.set_length(newest);
+        bar.set_position(reached);
+    };
+    if let Some(path) = out {
+        let exported = record_file::export_to(&path, ledger, &tenant, since, &progress).await;
+        bar.finish_and_clear();
+        return report(app, exported);
+    }
+    let out = Box::new(std::io::stdout());
+    let exported = ledger.export(&tenant, since, out, &progress).await;
+    bar.finish_and_clear();
+    exported.map_err(|error| transfer(&error))?;
+    Ok(Exit::Ok)
+}
+
+/// Says what was read or written.
+fn report<T: Serialize + Display>(app: &App, done: Result<T, TransferError>) -> Result<Exit, Stop> {
+    let done = done.map_err(|error| transfer(&error))?;
+    if app.output.format() == Format::Json {
+        app.output.json(&done)?;
+    } else {
+        let page = Page::new().styled(Style::Good, "done");
+        app.output.page(&page.text(format!(": {done}")).end())?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Shows how far a file has been read.
+fn watched(app: &App, file: std::fs::File, length: u64) -> Box<dyn Read + Send> {
+    let bar = bar(app.output, Some(length), "reading {wide_bar} {percent} %");
+    Box::new(bar.wrap_read(file))
+}
+
+fn transfer(error: &TransferError) -> Stop {
+    match error {
+        TransferError::Write(gone) if gone.kind() == ErrorKind::BrokenPipe => Stop::reader_gone(),
+        _ => Stop::new(Exit::Ledger, chain(error), error.hint()),
+    }
+}
+
+/// Makes searchable what was recorded since the last search. In a long record that takes a while.
+async fn catch_up(ledger: &StoredLedger, app: &App) -> Result<(), LedgerError> {
+    let mut left = ledger.catch_up().await?;
+    let all = left;
+    let template = "making the record searchable {wide_bar} {percent} %";
+    let bar = bar(app.output, Some(all), template);
+    while left > 0 {
+        left = ledger.catch_up().await?;
+        bar.set_position(all.saturating_sub(left));
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+async fn list(args: LogArgs, ledger: &StoredLedger, app: &App) -> Result<Exit, Stop> {
     let tenant = TenantId::local();
     let words = args.search.join(" ");
     let mut query = CallQuery {
@@ -113,6 +255,10 @@ async fn list(args: LogArgs, ledger: &SqliteLedger, app: &App) -> Result<Exit, S
         after: None,
         limit: args.limit,
     };
+    if query.search.is_some() {
+        let caught_up = catch_up(ledger, app).await;
+        caught_up.map_err(|error| Stop::ledger(&error))?;
+    }
     let mut calls = ledger
         .calls(&tenant, &query)
         .await
@@ -157,11 +303,10 @@ async fn list(args: LogArgs, ledger: &SqliteLedger, app: &App) -> Result<Exit, S
     query.after = Some(newest.first().map_or(0, |call| call.position));
     query.limit = MAX_FOLLOWED;
     loop {
-        let mut fresh = ledger
+        let fresh = ledger
             .calls(&tenant, &query)
             .await
             .map_err(|error| Stop::ledger(&error))?;
-        fresh.reverse();
         if let Some(newest) = fresh.last() {
             query.after = Some(newest.position);
         }

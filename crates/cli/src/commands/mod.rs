@@ -1,7 +1,6 @@
 //! One file per command: its arguments and what it does. Commands print through `Output` and run
 //! tools through the runtime; they touch nothing themselves.
 
-pub(crate) mod advice;
 pub(crate) mod approvals;
 pub(crate) mod arguments;
 pub(crate) mod batch;
@@ -18,6 +17,7 @@ pub(crate) mod log;
 pub(crate) mod lookup;
 pub(crate) mod mcp;
 pub(crate) mod policy;
+pub(crate) mod record;
 pub(crate) mod recover;
 pub(crate) mod selection;
 pub(crate) mod show;
@@ -68,8 +68,9 @@ pub(crate) async fn run(command: Command, app: &App) -> Result<Exit, Stop> {
         Command::Undo(args) => undo::run(&args, app).await,
         Command::Explain(args) => explain::run(&args, app).await,
         Command::Grants(args) => grants::run(args, app).await,
-        Command::Policy(args) => policy::run(args, app).await,
+        Command::Policy(args) => Box::pin(policy::run(args, app)).await,
         Command::Trust(args) => trust::run(&args, app).await,
+        Command::Record(args) => record::run(&args, app).await,
         Command::Recover(args) => recover::run(&args, app).await,
         Command::Completions(args) => completions::run(&args, app),
         Command::Docs(args) => docs::run(&args, app),

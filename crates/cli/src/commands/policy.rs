@@ -12,16 +12,17 @@ use haft_contract::{
     Label,
     host::{Policy as _, Question, Verdict},
 };
-use haft_host::{HostBuilder, config::Settings, problem};
+use haft_host::{
+    HostBuilder,
+    advice::{Advice, AdviceContext},
+    config::Settings,
+    problem,
+};
 use haft_policy::{Finding, Preset, explain::Step};
 use serde::Serialize;
 use serde_json::json;
 
-use super::{
-    App,
-    advice::{Advice, AdviceContext},
-    arguments, call, grants,
-};
+use super::{App, arguments, call, grants};
 use crate::{
     args::IdentityArgs,
     exit::Exit,
@@ -239,13 +240,14 @@ async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
             "`haft tools` lists the tools",
         ));
     };
-    let grants = grants::holding(app, &principal, plan.workspace_id()).await?;
-    let question = Question {
+    let mut question = Question {
         principal: &principal,
         tool: entry.facts(),
         plan: &plan,
-        grants: &grants,
+        grants: &[],
     };
+    let grants = grants::holding(app, &*assembly.policy, question).await?;
+    question.grants = &grants;
     let explanation = assembly.policy.explain(&question);
     let verdict = explanation.decision.verdict;
     let exit = Exit::of_verdict(verdict);

@@ -5,13 +5,13 @@ use std::{collections::BTreeSet, time::Duration};
 
 use clap::Args;
 use haft_contract::{
-    CallId, Principal, SessionId, TenantId,
+    CallId, Principal, SessionId, TenantId, Tool as _, WorkspaceId,
     event::RecordedEvent,
-    host::{CallQuery, Clock as _, History},
+    host::{CallQuery, Clock as _, History, StoredCall},
 };
-use haft_host::config::{Env, Settings};
+use haft_host::config::Env;
 use haft_runtime::SystemClock;
-use haft_tools::undo::FoldedChanges;
+use haft_tools::undo::{FoldedChanges, UndoTool};
 
 use super::{call::duration, lookup};
 use crate::{exit::Exit, stop::Stop};
@@ -53,18 +53,21 @@ impl SelectionArgs {
         &self,
         history: &impl History,
         principal: &Principal,
-        workspace: &str,
+        workspace: &WorkspaceId,
     ) -> Result<SelectedChanges, Stop> {
         let calls = self.calls(history, principal).await?;
-        let tenant = TenantId::local();
-        let mut happened = history
-            .changes(&tenant, &calls)
-            .await
-            .map_err(|error| Stop::ledger(&error))?;
+        let tenant = &principal.tenant;
+        let failed = |error| Stop::ledger(&error);
+        let mut happened = history.changes(tenant, &calls).await.map_err(failed)?;
         let changing: BTreeSet<CallId> = happened.iter().map(|change| change.call).collect();
         let mut elsewhere = 0;
         for call in changing {
-            if !was_here(history, call, workspace).await? {
+            let stored = history.call(tenant, call).await.map_err(failed)?;
+            let here = match &stored {
+                Some(stored) => history.was_made_in(tenant, stored, workspace).await,
+                None => Ok(false),
+            };
+            if !here.map_err(failed)? {
                 happened.retain(|change| change.call != call);
                 elsewhere += 1;
             }
@@ -82,8 +85,10 @@ impl SelectionArgs {
         history: &impl History,
         principal: &Principal,
     ) -> Result<Vec<CallId>, Stop> {
-        if let Some(id) = &self.call {
-            return Ok(vec![lookup::call(history, id).await?.id]);
+        match self.call.as_deref() {
+            Some("last") => return Ok(vec![last_but_dry_runs(history, &principal.tenant).await?]),
+            Some(id) => return Ok(vec![lookup::call(history, id).await?.id]),
+            None => {}
         }
         let session = self.session.as_ref().map(|named| {
             let own = || principal.session.clone();
@@ -95,11 +100,11 @@ impl SelectionArgs {
             ..CallQuery::default()
         };
         let found = history
-            .calls(&TenantId::local(), &query)
+            .calls(&principal.tenant, &query)
             .await
             .map_err(|error| Stop::ledger(&error))?;
         let now = SystemClock.now();
-        let recent = |call: &&haft_contract::host::StoredCall| {
+        let recent = |call: &&StoredCall| {
             let age = now.since(call.opened);
             self.since.is_none_or(|since| age <= since)
         };
@@ -125,21 +130,97 @@ pub(crate) fn operator(env: &Env) -> Result<std::sync::Arc<Principal>, Stop> {
     crate::args::IdentityArgs::default().principal(env)
 }
 
-/// The record's name for the workspace.
-pub(crate) fn workspace(settings: &Settings) -> String {
-    match &settings.ssh {
-        Some(ssh) => ssh.root.clone(),
-        None => settings.places.workspace.display().to_string(),
+/// The newest call that is not a dry run: whoever looks first and then says `last` again means the
+/// same call.
+async fn last_but_dry_runs(history: &impl History, tenant: &TenantId) -> Result<CallId, Stop> {
+    let mut last = lookup::call(history, "last").await?;
+    if !is_dry_run(history, tenant, &last).await? {
+        return Ok(last.id);
     }
+    let query = CallQuery {
+        limit: MAX_CALLS,
+        ..CallQuery::default()
+    };
+    let calls = history.calls(tenant, &query).await;
+    for call in calls.map_err(|error| Stop::ledger(&error))? {
+        if !is_dry_run(history, tenant, &call).await? {
+            return Ok(call.id);
+        }
+        last = call;
+    }
+    Ok(last.id)
 }
 
-/// Whether a call ran in this workspace. The same path means a different file elsewhere.
-async fn was_here(history: &impl History, call: CallId, workspace: &str) -> Result<bool, Stop> {
-    let events = history
-        .events(&TenantId::local(), call)
-        .await
-        .map_err(|error| Stop::ledger(&error))?;
+/// Whether a call is an undo that only showed what it would put back.
+async fn is_dry_run(
+    history: &impl History,
+    tenant: &TenantId,
+    call: &StoredCall,
+) -> Result<bool, Stop> {
+    if call.asked_tool != UndoTool::NAME {
+        return Ok(false);
+    }
+    let events = history.events(tenant, call.id).await;
+    let events = events.map_err(|error| Stop::ledger(&error))?;
     let planned = events.iter().find(|event| event.kind == "planned");
-    let place = planned.and_then(|event| event.body.get("workspace")?.as_str());
-    Ok(place == Some(workspace))
+    let dry_run = planned.and_then(|event| event.body.get("input")?.get("dry_run")?.as_bool());
+    Ok(dry_run.unwrap_or(false))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use clap::Parser;
+    use haft_testkit::{Harness, MemoryLedger};
+    use haft_tools::builtins;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Selection {
+        #[command(flatten)]
+        args: SelectionArgs,
+    }
+
+    /// The files that a selection finds in a workspace, and how many calls it leaves out.
+    async fn found(
+        ledger: &MemoryLedger,
+        principal: &Principal,
+        words: &[&str],
+        workspace: &WorkspaceId,
+    ) -> (Vec<String>, usize) {
+        let words = ["haft"].iter().chain(words);
+        let selection = Selection::try_parse_from(words).unwrap().args;
+        let changes = selection.find(ledger, principal, workspace).await.unwrap();
+        let files = changes.folded.files.iter();
+        let files = files.map(|(path, _)| path.as_str().to_owned()).collect();
+        (files, changes.elsewhere)
+    }
+
+    /// Every workspace in memory shows the same root.
+    #[tokio::test]
+    async fn a_call_belongs_to_a_workspace_by_its_id_and_not_by_the_root_it_shows() {
+        let ledger = MemoryLedger::new();
+        let id = |id: &str| WorkspaceId::parse(id).unwrap();
+        let principal = haft_testkit::principal();
+        for (workspace, file) in [("one", "mine"), ("two", "theirs")] {
+            let harness = Harness::memory()
+                .tools(builtins())
+                .ledger(Arc::new(ledger.clone()))
+                .principal(Arc::clone(&principal))
+                .configure(|runtime| runtime.workspace_id(id(workspace)))
+                .build();
+            let input = json!({"path": file, "content": "x"});
+            harness.succeed("write", input).await;
+        }
+        let session = ["--session"];
+        let one = found(&ledger, &principal, &session, &id("one")).await;
+        assert_eq!(one, (vec!["mine".to_owned()], 1));
+        let two = found(&ledger, &principal, &session, &id("two")).await;
+        assert_eq!(two, (vec!["theirs".to_owned()], 1));
+        let last = found(&ledger, &principal, &["last"], &id("one")).await;
+        assert_eq!(last, (Vec::new(), 1));
+    }
 }

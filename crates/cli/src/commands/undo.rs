@@ -9,7 +9,7 @@ use haft_contract::{
     CallEvent, CallRequest, DeniedBy, ErrorKind, Outcome, ProviderId, WorkPath,
     event::RecordedEvent, preview::MAX_PREVIEW_BYTES,
 };
-use haft_host::Record;
+use haft_host::{Record, WorkspaceSource};
 use haft_tools::{
     catalog::undo_tool,
     undo::{FileState, MAX_UNDO_PATHS},
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::{
     App,
     call::{AskArgs, CallSetup},
-    selection::{SelectedChanges, SelectionArgs, operator, workspace},
+    selection::{SelectedChanges, SelectionArgs, operator},
 };
 use crate::{
     exit::Exit,
@@ -51,11 +51,12 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
     let asking = args.asking.asking()?;
     let settings = app.settings()?;
     let principal = operator(&app.env)?;
+    let operations = WorkspaceSource::of(&settings).open().await?;
     let Record {
         ledger, recovery, ..
     } = Record::open_to_look(&settings.places).await?;
     app.recovered(&recovery);
-    let here = workspace(&settings);
+    let here = operations.workspace_id();
     let changed = args.selection.find(&ledger, &principal, &here).await?;
     app.notes(&notes(&changed));
     let groups = groups(&changed);
@@ -66,7 +67,8 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
     }
     // The host opens the record itself.
     ledger.close().await.map_err(|error| Stop::ledger(&error))?;
-    let ready = CallSetup::new(app, settings, principal, asking, groups.len()).await?;
+    let workspace = WorkspaceSource::Opened(operations);
+    let ready = CallSetup::new(app, settings, workspace, principal, asking, groups.len()).await?;
     register(&ready)?;
     let mut outcomes = Vec::new();
     for group in groups {

@@ -62,18 +62,14 @@ impl Output {
         self.stderr_is_terminal
     }
 
-    /// The colours of a full screen on standard output.
-    pub(crate) fn look(self) -> crate::watch::ColorMode {
-        match self.colours(self.stdout_is_terminal) {
-            Colours::On => crate::watch::ColorMode::Colours,
-            Colours::Off => crate::watch::ColorMode::Plain,
-        }
+    /// Whether standard output has colours.
+    pub(crate) fn stdout_colours(self) -> Colours {
+        self.colours(self.stdout_is_terminal)
     }
 
     /// Prints a page of results.
     pub(crate) fn page(self, page: &Page) -> Result<(), Stop> {
-        let colours = self.colours(self.stdout_is_terminal);
-        to_stdout(&page.render(colours))
+        to_stdout(&page.render(self.stdout_colours()))
     }
 
     /// Prints a tool's content: harmless on a terminal, exact in a pipe or a file.

@@ -16,7 +16,7 @@ use haft_contract::{
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::sanitise;
+use super::{Output, sanitise};
 
 /// Work that finishes sooner is not worth a spinner.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -174,5 +174,19 @@ impl EventSink for Watcher {
             | CallEvent::RunEnded => {}
         }
         self.look();
+    }
+}
+
+/// A bar on standard error, or a spinner without a length; hidden where no person sees it.
+pub(crate) fn bar(output: Output, length: Option<u64>, template: &str) -> ProgressBar {
+    let target = if output.stderr_is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let bar = ProgressBar::with_draw_target(length, target);
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
     }
 }

@@ -19,6 +19,9 @@ use serde_json::{Map, Value};
 
 use crate::terminal::{Page, Style, visible};
 
+/// The most questions a list shows.
+pub(crate) const MAX_LISTED: usize = 1_000;
+
 /// The start of every line below a heading.
 const MARGIN: &str = "          ";
 

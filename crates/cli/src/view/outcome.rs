@@ -145,7 +145,7 @@ impl OutcomeView {
                 bytes_omitted: facts.bytes_omitted,
                 lines_omitted: facts.lines_omitted,
                 artifact: facts.artifact.map(|id| id.hex()),
-                decision: facts.decision.as_ref().map(DecisionView::of),
+                decision: facts.decision.as_deref().map(DecisionView::of),
                 denied_by: facts.denied_by.map(DeniedBy::as_str),
                 exceeded: facts.exceeded.map(Limit::as_str),
                 refusals: facts.refusals.iter().map(RefusalView::of).collect(),

@@ -23,17 +23,12 @@ use haft_contract::{
 use haft_runtime::SystemClock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-pub(crate) use self::render::ColorMode;
 use self::{
     screen::Screen,
     state::WatchState,
     update::{Event, WatchAction},
 };
-use crate::{
-    commands::{App, approvals::MAX_LISTED},
-    exit::Exit,
-    stop::Stop,
-};
+use crate::{exit::Exit, stop::Stop, terminal::Output, view::approval::MAX_LISTED};
 
 /// How often the record is polled.
 const LOOK: Duration = Duration::from_millis(250);
@@ -43,7 +38,7 @@ pub(crate) async fn run(
     store: Arc<dyn ApprovalStore>,
     tenant: TenantId,
     name: &str,
-    app: &App,
+    output: Output,
 ) -> Result<Exit, Stop> {
     let desk = WatchedQuestions {
         store,
@@ -51,7 +46,7 @@ pub(crate) async fn run(
         name: name.to_owned(),
     };
     let mut ends = EndSignals::listen().map_err(|error| no_screen(&error))?;
-    let mut screen = Screen::open(app.output.look()).map_err(|error| no_screen(&error))?;
+    let mut screen = Screen::open(output.stdout_colours()).map_err(|error| no_screen(&error))?;
     let mut watch = WatchState::new(screen.size().map_err(|error| no_screen(&error))?);
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -14,43 +14,9 @@ use super::{
     state::{Mode, Row, WatchState},
 };
 use crate::{
-    terminal::{Style, visible},
+    terminal::{Colours, Style, visible},
     view::time,
 };
-
-/// Whether colours are used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ColorMode {
-    /// Used.
-    Colours,
-    /// Not used.
-    Plain,
-}
-
-impl ColorMode {
-    fn of(self, style: Style) -> Drawn {
-        let plain = Drawn::new();
-        let coloured = |colour: Color| match self {
-            Self::Colours => plain.fg(colour),
-            Self::Plain => plain,
-        };
-        match style {
-            Style::Plain => plain,
-            Style::Strong => plain.add_modifier(Modifier::BOLD),
-            Style::Dim => plain.add_modifier(Modifier::DIM),
-            Style::Good => coloured(Color::Green),
-            Style::Bad => coloured(Color::Red).add_modifier(Modifier::BOLD),
-            Style::Warn => coloured(Color::Yellow),
-        }
-    }
-
-    fn line(self, pieces: Vec<(Style, String)>) -> Line<'static> {
-        let spans = pieces
-            .into_iter()
-            .map(|(style, text)| Span::styled(text, self.of(style)));
-        Line::from(spans.collect::<Vec<_>>())
-    }
-}
 
 /// The keys of the list, of a question and of a reason.
 const LIST_KEYS: &str = "enter look  j/k move  g group  n refuse (a group)  ? help  q leave";
@@ -78,7 +44,7 @@ const HELP: &[&str] = &[
 ];
 
 /// Draws the whole screen.
-pub(super) fn draw(watch: &WatchState, look: ColorMode, frame: &mut Frame<'_>) {
+pub(super) fn draw(watch: &WatchState, colours: Colours, frame: &mut Frame<'_>) {
     let [title, body, said, keys] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Min(1),
@@ -86,54 +52,60 @@ pub(super) fn draw(watch: &WatchState, look: ColorMode, frame: &mut Frame<'_>) {
         Constraint::Length(1),
     ])
     .areas(frame.area());
-    draw_mode(watch, &watch.mode, look, frame, [title, body, keys]);
+    draw_mode(watch, &watch.mode, colours, frame, [title, body, keys]);
     let text = watch.said.as_deref().map(visible::line).unwrap_or_default();
-    frame.render_widget(Line::styled(text, look.of(Style::Warn)), said);
+    frame.render_widget(Line::styled(text, drawn(colours, Style::Warn)), said);
 }
 
 fn draw_mode(
     watch: &WatchState,
     mode: &Mode,
-    look: ColorMode,
+    colours: Colours,
     frame: &mut Frame<'_>,
     areas: [Rect; 3],
 ) {
     let [title, body, keys] = areas;
     let key_line = |frame: &mut Frame<'_>, text: &str| {
-        frame.render_widget(Line::styled(text.to_owned(), look.of(Style::Dim)), keys);
+        frame.render_widget(
+            Line::styled(text.to_owned(), drawn(colours, Style::Dim)),
+            keys,
+        );
     };
     match mode {
         Mode::List => {
-            frame.render_widget(Paragraph::new(list_title(watch, look)), title);
-            list(watch, look, frame, body);
+            frame.render_widget(Paragraph::new(list_title(watch, colours)), title);
+            list(watch, colours, frame, body);
             key_line(frame, LIST_KEYS);
         }
         Mode::Detail(detail) => {
-            frame.render_widget(Paragraph::new(detail_title(watch, detail, look)), title);
-            question(watch, detail, look, frame, body);
+            frame.render_widget(Paragraph::new(detail_title(watch, detail, colours)), title);
+            question(watch, detail, colours, frame, body);
             match &detail.reason {
                 Some(reason) => {
                     let line = Line::from(vec![
-                        Span::styled("Why not? ", look.of(Style::Strong)),
+                        Span::styled("Why not? ", drawn(colours, Style::Strong)),
                         Span::raw(end_of(
                             &visible::line(reason),
                             usize::from(keys.width).saturating_sub(10),
                         )),
-                        Span::styled("█", look.of(Style::Dim)),
+                        Span::styled("█", drawn(colours, Style::Dim)),
                     ]);
                     frame.render_widget(line, keys);
                     let above = Rect {
                         y: keys.y.saturating_sub(1),
                         ..keys
                     };
-                    frame.render_widget(Line::styled(REASON_KEYS, look.of(Style::Dim)), above);
+                    frame.render_widget(
+                        Line::styled(REASON_KEYS, drawn(colours, Style::Dim)),
+                        above,
+                    );
                 }
                 None => key_line(frame, DETAIL_KEYS),
             }
         }
         Mode::RefuseAll(items) => {
-            frame.render_widget(Paragraph::new(list_title(watch, look)), title);
-            list(watch, look, frame, body);
+            frame.render_widget(Paragraph::new(list_title(watch, colours)), title);
+            list(watch, colours, frame, body);
             let kind = items
                 .first()
                 .map(|item| item.kind.as_str())
@@ -142,10 +114,10 @@ fn draw_mode(
                 "Refuse all {} questions of: {kind}?  {REFUSE_ALL_KEYS}",
                 items.len()
             );
-            frame.render_widget(Line::styled(text, look.of(Style::Bad)), keys);
+            frame.render_widget(Line::styled(text, drawn(colours, Style::Bad)), keys);
         }
         Mode::Help(before) => {
-            draw_mode(watch, before, look, frame, areas);
+            draw_mode(watch, before, colours, frame, areas);
             frame.render_widget(Clear, body);
             let lines: Vec<Line<'_>> = HELP.iter().map(|line| Line::raw(*line)).collect();
             frame.render_widget(Paragraph::new(lines), body);
@@ -161,7 +133,7 @@ fn end_of(text: &str, width: usize) -> String {
     text.chars().skip(skipped).collect()
 }
 
-fn list_title(watch: &WatchState, look: ColorMode) -> Line<'static> {
+fn list_title(watch: &WatchState, colours: Colours) -> Line<'static> {
     let waiting = match watch.items.len() {
         0 if !watch.looked => "reading the record".to_owned(),
         0 => "no question waits".to_owned(),
@@ -169,25 +141,28 @@ fn list_title(watch: &WatchState, look: ColorMode) -> Line<'static> {
         more => format!("{more} questions wait"),
     };
     let mut spans = vec![
-        Span::styled("Haft: ", look.of(Style::Strong)),
-        Span::styled(waiting, look.of(Style::Warn)),
+        Span::styled("Haft: ", drawn(colours, Style::Strong)),
+        Span::styled(waiting, drawn(colours, Style::Warn)),
     ];
     if let Some(kind) = &watch.within {
-        spans.push(Span::styled(format!("  ({kind})"), look.of(Style::Dim)));
+        spans.push(Span::styled(
+            format!("  ({kind})"),
+            drawn(colours, Style::Dim),
+        ));
     } else if watch.grouped() {
-        spans.push(Span::styled("  (by kind)", look.of(Style::Dim)));
+        spans.push(Span::styled("  (by kind)", drawn(colours, Style::Dim)));
     }
     Line::from(spans)
 }
 
-fn list(watch: &WatchState, look: ColorMode, frame: &mut Frame<'_>, area: Rect) {
+fn list(watch: &WatchState, colours: Colours, frame: &mut Frame<'_>, area: Rect) {
     let rows = watch.rows();
     let height = usize::from(area.height);
     let first = watch.selected.saturating_sub(height.saturating_sub(1));
     let visible = rows.iter().enumerate().skip(first).take(height);
     let lines: Vec<Line<'_>> = visible
         .map(|(index, row)| {
-            let line = look.line(row_in_words(row, watch));
+            let line = drawn_line(colours, row_in_words(row, watch));
             if index == watch.selected {
                 line.style(Drawn::new().add_modifier(Modifier::REVERSED))
             } else {
@@ -219,7 +194,7 @@ fn row_in_words(row: &Row, watch: &WatchState) -> Vec<(Style, String)> {
     }
 }
 
-fn detail_title(watch: &WatchState, detail: &Detail, look: ColorMode) -> Line<'static> {
+fn detail_title(watch: &WatchState, detail: &Detail, colours: Colours) -> Line<'static> {
     let (style, state) = if detail.open {
         let left = time::rough(detail.item.expires.since(watch.now));
         (Style::Warn, format!("lapses in {left}"))
@@ -232,15 +207,18 @@ fn detail_title(watch: &WatchState, detail: &Detail, look: ColorMode) -> Line<'s
         None => "",
     };
     Line::from(vec![
-        Span::styled("Haft asks you about a call  ", look.of(Style::Strong)),
-        Span::styled(state, look.of(style)),
+        Span::styled(
+            "Haft asks you about a call  ",
+            drawn(colours, Style::Strong),
+        ),
+        Span::styled(state, drawn(colours, style)),
         Span::styled(
             format!(
                 "  lines {}-{last} of {}{seen}",
                 (detail.top + 1).min(last),
                 detail.lines.len()
             ),
-            look.of(Style::Dim),
+            drawn(colours, Style::Dim),
         ),
     ])
 }
@@ -248,11 +226,36 @@ fn detail_title(watch: &WatchState, detail: &Detail, look: ColorMode) -> Line<'s
 fn question(
     watch: &WatchState,
     detail: &Detail,
-    look: ColorMode,
+    colours: Colours,
     frame: &mut Frame<'_>,
     area: Rect,
 ) {
     let shown = detail.lines.iter().skip(detail.top).take(watch.size.body());
-    let lines: Vec<Line<'_>> = shown.map(|line| look.line(line.clone())).collect();
+    let lines: Vec<Line<'_>> = shown
+        .map(|line| drawn_line(colours, line.clone()))
+        .collect();
     frame.render_widget(Paragraph::new(lines), area);
+}
+
+fn drawn_line(colours: Colours, pieces: Vec<(Style, String)>) -> Line<'static> {
+    let spans = pieces
+        .into_iter()
+        .map(|(style, text)| Span::styled(text, drawn(colours, style)));
+    Line::from(spans.collect::<Vec<_>>())
+}
+
+fn drawn(colours: Colours, style: Style) -> Drawn {
+    let plain = Drawn::new();
+    let coloured = |colour: Color| match colours {
+        Colours::On => plain.fg(colour),
+        Colours::Off => plain,
+    };
+    match style {
+        Style::Plain => plain,
+        Style::Strong => plain.add_modifier(Modifier::BOLD),
+        Style::Dim => plain.add_modifier(Modifier::DIM),
+        Style::Good => coloured(Color::Green),
+        Style::Bad => coloured(Color::Red).add_modifier(Modifier::BOLD),
+        Style::Warn => coloured(Color::Yellow),
+    }
 }

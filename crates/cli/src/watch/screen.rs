@@ -15,10 +15,11 @@ use ratatui::DefaultTerminal;
 use tokio::sync::mpsc;
 
 use super::{
-    render::{self, ColorMode},
+    render,
     state::{ScreenSize, WatchState},
     update::{Event, Key},
 };
+use crate::terminal::Colours;
 
 /// How long the reader waits for a key before it checks whether it is still needed. Also how long
 /// it may delay the end of the program.
@@ -30,14 +31,14 @@ const MAX_KEYS: usize = 64;
 /// The whole terminal.
 pub(super) struct Screen {
     terminal: DefaultTerminal,
-    look: ColorMode,
+    colours: Colours,
     events: mpsc::Receiver<Event>,
     over: Arc<AtomicBool>,
 }
 
 impl Screen {
     /// Takes over the terminal.
-    pub(super) fn open(look: ColorMode) -> io::Result<Self> {
+    pub(super) fn open(colours: Colours) -> io::Result<Self> {
         // Also installs a hook so that a panic restores the terminal before it is reported.
         let terminal = ratatui::try_init()?;
         let over = Arc::new(AtomicBool::new(false));
@@ -46,7 +47,7 @@ impl Screen {
         tokio::task::spawn_blocking(move || read(&sender, &is_over));
         Ok(Self {
             terminal,
-            look,
+            colours,
             events,
             over,
         })
@@ -68,9 +69,9 @@ impl Screen {
 
     /// Draws a state. Only what changed is sent to the terminal.
     pub(super) fn draw(&mut self, watch: &WatchState) -> io::Result<()> {
-        let look = self.look;
+        let colours = self.colours;
         self.terminal
-            .draw(|frame| render::draw(watch, look, frame))
+            .draw(|frame| render::draw(watch, colours, frame))
             .map(drop)
     }
 }

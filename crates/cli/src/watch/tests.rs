@@ -10,10 +10,11 @@ use ratatui::{Terminal, backend::TestBackend};
 use serde_json::json;
 
 use super::{
-    render::{self, ColorMode},
+    render,
     state::{Mode, ScreenSize, WatchState},
     update::{Event, Key, WatchAction},
 };
+use crate::terminal::Colours;
 
 const SMALL: ScreenSize = ScreenSize {
     width: 80,
@@ -97,7 +98,7 @@ fn screen(watch: &WatchState) -> String {
     let backend = TestBackend::new(watch.size.width, watch.size.height);
     let mut terminal = Terminal::new(backend).unwrap();
     terminal
-        .draw(|frame| render::draw(watch, ColorMode::Plain, frame))
+        .draw(|frame| render::draw(watch, Colours::Off, frame))
         .unwrap();
     terminal.backend().to_string()
 }

@@ -195,3 +195,61 @@ fn what_is_too_long_is_kept_and_goes_when_its_time_has_come() {
     let gone = stage.haft(&["call", "read_output", &call]).fails(1);
     assert!(gone.contains("expired"), "{gone}");
 }
+
+#[test]
+fn a_record_is_exported_and_imported_elsewhere() {
+    let stage = three_calls();
+    let path = |name: &str| stage.work.join(name).display().to_string();
+    let file = path("record.jsonl");
+    let out = stage.haft(&["log", "export", "--out", &file]).ok();
+    assert!(out.contains("records were exported"), "{out}");
+    assert_eq!(
+        stage.haft(&["log", "export"]).ok(),
+        stage.read("record.jsonl")
+    );
+    assert!(
+        stage
+            .haft(&["log", "export", "--out", &file])
+            .fails(8)
+            .contains("hint: ")
+    );
+    assert!(
+        stage
+            .haft(&["log", "verify", "--file", &file])
+            .ok()
+            .contains("as they were written")
+    );
+    let elsewhere = Stage::new();
+    // Without the key nobody can tell who wrote it.
+    let error = elsewhere.haft(&["log", "import", &file]).fails(8);
+    assert!(error.contains("--without-key"), "{error}");
+    assert_eq!(calls(&elsewhere, &["log", "--json"]).len(), 0);
+    let key = database(&stage).with_file_name("checkpoint.key");
+    let key = key.display().to_string();
+    let imported = elsewhere.json(&["log", "import", &file, "--key", &key, "--json"]);
+    assert_eq!(
+        (&imported["calls"], &imported["signed"]),
+        (&3.into(), &true.into())
+    );
+    assert_eq!(elsewhere.json(&["log", "verify", "--json"])["intact"], true);
+    assert_eq!(calls(&elsewhere, &["log", "--json", "bananas"]).len(), 1);
+    let (here, there) = (
+        stage.json(&["show", "--json", "last"]),
+        elsewhere.json(&["show", "--json", "last"]),
+    );
+    assert_eq!(here["events"][0]["body"], there["events"][0]["body"]);
+    assert_eq!(here["call"], there["call"]);
+    let error = elsewhere
+        .haft(&["log", "import", &file, "--key", &key])
+        .fails(8);
+    assert!(error.contains("is recorded already"), "{error}");
+    // A changed letter, and nothing is taken.
+    let text = stage.read("record.jsonl").replace("bananas", "bandanas");
+    stage.write("changed.jsonl", text);
+    let third = Stage::new();
+    let error = third
+        .haft(&["log", "import", &path("changed.jsonl"), "--key", &key])
+        .fails(8);
+    assert!(error.contains("is not as it was written"), "{error}");
+    assert_eq!(calls(&third, &["log", "--json"]).len(), 0);
+}

@@ -10,7 +10,7 @@ use haft_contract::{
     host::{Durability, Ledger as _, Timestamp},
     ops::{BackendId, Tier},
 };
-use haft_ledger::{LedgerOptions, SqliteLedger};
+use haft_ledger::{LedgerOptions, StoredLedger};
 use haft_runtime::SystemClock;
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn interrupt(stage: &Stage, tool: &str, input: &Value, effects: Effects) -> Call
         effects,
         backend: BackendId::new("local"),
         workspace_id: haft_contract::WorkspaceId::local(),
-        workspace: stage.work.display().to_string(),
+        workspace: stage.work.display().to_string().into(),
         tier: Tier::InProcess,
         egress: None,
         deadline: Duration::from_secs(30),
@@ -61,7 +61,7 @@ fn interrupt(stage: &Stage, tool: &str, input: &Value, effects: Effects) -> Call
     let record = stage.home.join(".local/share/haft/record");
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let options = LedgerOptions::new(record, Arc::new(SystemClock));
-        let (ledger, _) = SqliteLedger::open(options).await.unwrap();
+        let (ledger, _) = StoredLedger::open(options).await.unwrap();
         let open = ledger.open(&request, at).await.unwrap();
         open.append(events.to_vec(), Durability::Durable)
             .await

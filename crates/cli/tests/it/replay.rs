@@ -14,7 +14,7 @@ use haft_contract::{
     ops::{BackendId, Tier},
     outcome::Facts,
 };
-use haft_ledger::{LedgerOptions, SqliteLedger};
+use haft_ledger::{LedgerOptions, StoredLedger};
 use haft_runtime::SystemClock;
 use serde_json::{Value, json};
 
@@ -224,7 +224,7 @@ fn events(call: CallId, number: usize, at: Timestamp) -> Vec<RecordedEvent> {
         Access::Command(_) => Tier::T2,
         _ => Tier::InProcess,
     };
-    let decision = Decision {
+    let decision = Arc::new(Decision {
         verdict,
         rule: None,
         reason: "preset `careful` says so".to_owned(),
@@ -232,7 +232,7 @@ fn events(call: CallId, number: usize, at: Timestamp) -> Vec<RecordedEvent> {
         withheld: Vec::new(),
         policy: PolicyVersion("sha256:0123456789ab".to_owned()),
         grants: Vec::new(),
-    };
+    });
     let plan = PlanParts {
         tool: tool.clone(),
         action: None,
@@ -241,7 +241,7 @@ fn events(call: CallId, number: usize, at: Timestamp) -> Vec<RecordedEvent> {
         effects,
         backend: BackendId::new("local"),
         workspace_id: haft_contract::WorkspaceId::local(),
-        workspace: "/work".to_owned(),
+        workspace: "/work".into(),
         tier,
         egress: None,
         deadline: Duration::from_mins(2),
@@ -249,7 +249,7 @@ fn events(call: CallId, number: usize, at: Timestamp) -> Vec<RecordedEvent> {
     };
     let plan = Arc::new(plan.seal());
     let mut facts = Facts::default();
-    facts.decision = Some(decision.clone());
+    facts.decision = Some(Arc::clone(&decision));
     let outcome = Arc::new(Outcome {
         call,
         tool: Some(tool.clone()),
@@ -273,7 +273,7 @@ fn events(call: CallId, number: usize, at: Timestamp) -> Vec<RecordedEvent> {
 async fn record(stage: &Stage, calls: usize) {
     let directory = stage.home.join("data").join("record");
     let options = LedgerOptions::new(directory, Arc::new(SystemClock));
-    let (ledger, _) = SqliteLedger::open(options).await.unwrap();
+    let (ledger, _) = StoredLedger::open(options).await.unwrap();
     let principals: Vec<Arc<Principal>> = (0..8)
         .map(|number| {
             Arc::new(Principal::local(

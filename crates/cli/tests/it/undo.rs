@@ -179,6 +179,40 @@ fn the_same_path_in_another_workspace_is_another_file() {
     assert_eq!(theirs, "theirs\n");
 }
 
+#[test]
+fn a_dry_run_is_not_the_last_call() {
+    let stage = Stage::with_config(FREE);
+    stage.write("a", "one\n");
+    write(&stage, "a", "two\n");
+    for _ in 0..2 {
+        let dry = stage.haft(&["undo", "last", "--dry-run"]).ok();
+        assert!(dry.contains("-two\n+one\n"), "{dry}");
+    }
+    let diff = stage.haft(&["diff", "last"]).ok();
+    assert!(diff.contains("-one\n+two\n"), "{diff}");
+    stage.haft(&["undo", "last"]).ok();
+    assert_eq!(stage.read("a"), "one\n");
+    // The undo itself is.
+    stage.haft(&["undo", "last"]).ok();
+    assert_eq!(stage.read("a"), "two\n");
+}
+
+/// What is at a path here is not what is at the same path on another machine.
+#[test]
+#[ignore = "ci: needs OpenSSH"]
+fn a_call_made_here_is_not_found_by_the_same_path_on_another_machine() {
+    let stage = Stage::with_config(FREE);
+    write(&stage, "a", "mine\n");
+    let ssh = format!(
+        "[ssh]\ndestination = \"nobody@127.0.0.1\"\nroot = \"{}\"\nport = 1\n",
+        stage.work.display()
+    );
+    stage.write("haft.toml", format!("{FREE}{ssh}"));
+    stage.haft(&["trust"]).ok();
+    let error = stage.haft(&["diff", "last"]).fails(1);
+    assert!(error.contains("refuses the connection"), "{error}");
+}
+
 /// What a command in the sandbox changes goes back like what a tool changes.
 #[test]
 #[ignore = "ci: needs bubblewrap"]

@@ -44,7 +44,7 @@ pub struct ApprovalRequest {
     /// What the answer binds: SHA-256 of [`ApprovalRequest::form`].
     pub digest: PlanDigest,
     /// Why a person is asked.
-    pub decision: Decision,
+    pub decision: Arc<Decision>,
     /// Rules that would let calls like this one pass, narrowest first.
     pub proposals: Vec<GrantProposal>,
     /// When the question lapses.

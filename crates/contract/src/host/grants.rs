@@ -189,17 +189,40 @@ impl GrantRequest {
     }
 }
 
+/// What a grant is found by. A rule has a few keys, and so has a call; a grant can matter to a call
+/// only if they share one. Two rules may have the same key by accident: a key only narrows the
+/// search, and the policy decides what a grant covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GrantKey(pub u64);
+
+impl GrantKey {
+    /// The key of every rule, for a policy that does not tell them apart.
+    pub const ANY: Self = Self(0);
+}
+
+/// Finds the grants that can matter to a call, so that nobody looks at all of them. Every finder
+/// used with a store gives a rule the same keys.
+pub trait GrantFinder: Send + Sync {
+    /// The keys of a rule; none if a grant with it can matter to nothing.
+    fn rule_keys(&self, rule: &str) -> Vec<GrantKey>;
+
+    /// The keys of the call.
+    fn call_keys(&self) -> Vec<GrantKey>;
+}
+
 /// Keeps grants.
 pub trait GrantStore: Send + Sync {
     /// Keeps a grant, durably.
     fn add(&self, grant: Grant) -> BoxFuture<'_, Result<(), LedgerError>>;
 
-    /// The grants that hold for a principal in a workspace now, oldest first.
+    /// The grants that hold for a principal in a workspace now and share a key with the call,
+    /// oldest first. A store may return others that hold.
     fn holding<'a>(
         &'a self,
         principal: &'a Principal,
         workspace: &'a WorkspaceId,
         now: Timestamp,
+        finder: &'a dyn GrantFinder,
     ) -> BoxFuture<'a, Result<Vec<Grant>, LedgerError>>;
 
     /// Every live grant of a tenant, oldest first. Expired and used-up grants are not listed.

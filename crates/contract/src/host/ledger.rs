@@ -3,19 +3,20 @@
 //! A call is opened, its events are appended, and it is settled once. Opening reserves room for
 //! the settlement, so a dropped caller, a panic or a full queue can never lose an outcome.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::{
-    Acceptance, ApprovalStore, ArtifactId, ArtifactStore, ClaimedCall, Epoch, GrantStore, Timestamp,
+    Acceptance, ApprovalStore, ArtifactId, ArtifactStore, ClaimedCall, Epoch, GrantStore,
+    LedgerError, Timestamp,
 };
 use crate::{
     call::{CallId, CallRequest},
     event::RecordedEvent,
     future::BoxFuture,
     identity::{Principal, SessionId, SessionKind, TenantId, WorkspaceId},
-    ops::FileVersion,
+    ops::{BackendId, FileVersion},
     outcome::Terminal,
     path::WorkPath,
 };
@@ -33,7 +34,7 @@ pub trait Ledger: Send + Sync {
 
     /// Accepts a call for a worker to claim, and returns once that would survive a power cut.
     /// Repeating the same request under the same id changes nothing; a different request under a
-    /// taken id is a [`LedgerErrorKind::Conflict`].
+    /// taken id is a [`super::LedgerErrorKind::Conflict`].
     fn accept<'a>(
         &'a self,
         request: &'a CallRequest,
@@ -41,9 +42,9 @@ pub trait Ledger: Send + Sync {
     ) -> BoxFuture<'a, Result<Acceptance, LedgerError>>;
 
     /// Gives one worker the right to continue an accepted call: the first to claim it in the
-    /// highest epoch. Every other claim is refused, with [`LedgerErrorKind::Superseded`] when an
-    /// equal or higher epoch holds the call, and with [`LedgerErrorKind::Over`] when the call has
-    /// its outcome.
+    /// highest epoch. Every other claim is refused, with [`super::LedgerErrorKind::Superseded`]
+    /// when an equal or higher epoch holds the call, and with [`super::LedgerErrorKind::Over`] when
+    /// the call has its outcome.
     ///
     /// A call that an earlier claim has started and that may have changed something is not run
     /// again: the new claim settles it as `unknown` and is then refused as over. A call that only
@@ -125,13 +126,13 @@ pub trait CallRecord: Send + Sync {
     /// A [`CallEvent::Started`](crate::CallEvent::Started) that names an approval or grants uses
     /// them up in the same transaction; such an append always waits. When one of them cannot be
     /// used (any more), neither the start nor what follows it in this append is recorded, and the
-    /// append fails with [`LedgerErrorKind::Conflict`]; what precedes it stays. A start that states
-    /// what the session has read from waits too, and fails with [`LedgerErrorKind::ReadMore`] when
-    /// the record has another source by then. When the append fails for another reason, nothing was
-    /// used.
+    /// append fails with [`super::LedgerErrorKind::Conflict`]; what precedes it stays. A start that
+    /// states what the session has read from waits too, and fails with
+    /// [`super::LedgerErrorKind::ReadMore`] when the record has another source by then. When the
+    /// append fails for another reason, nothing was used.
     ///
     /// When a newer claim holds the call, every start and every durable append fails with
-    /// [`LedgerErrorKind::Superseded`], and none of it is recorded.
+    /// [`super::LedgerErrorKind::Superseded`], and none of it is recorded.
     fn append(
         &self,
         events: Vec<RecordedEvent>,
@@ -144,15 +145,16 @@ pub trait CallRecord: Send + Sync {
     /// `settled_late` event, and is not the outcome.
     fn settle(&self, events: Vec<RecordedEvent>);
 
-    /// Waits until the settlement is durable. Fails with [`LedgerErrorKind::Superseded`] when it is
-    /// not the outcome, because a newer claim holds the call.
+    /// Waits until the settlement is durable. Fails with [`super::LedgerErrorKind::Superseded`]
+    /// when it is not the outcome, because a newer claim holds the call.
     fn settled(&self) -> BoxFuture<'_, Result<(), LedgerError>>;
 }
 
 /// Whether an append waits for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// Written with the next group commit, without waiting.
+    /// Written without waiting: with the next transaction if it says what happens to a file or asks
+    /// somebody, else with the call's end or a moment later. Lost with the process until then.
     Queued,
     /// Returns once it is on disk.
     Durable,
@@ -167,12 +169,18 @@ pub trait History: Send + Sync {
         id: CallId,
     ) -> BoxFuture<'a, Result<Option<StoredCall>, LedgerError>>;
 
-    /// Calls of a tenant, newest first.
+    /// Calls of a tenant, newest first; with [`CallQuery::after`], oldest first.
     fn calls<'a>(
         &'a self,
         tenant: &'a TenantId,
         query: &'a CallQuery,
     ) -> BoxFuture<'a, Result<Vec<StoredCall>, LedgerError>>;
+
+    /// Makes some more of what was recorded searchable; returns how much is left. A search does all
+    /// of it before it looks; whoever calls this first can show how far it has got.
+    fn catch_up(&self) -> BoxFuture<'_, Result<u64, LedgerError>> {
+        Box::pin(std::future::ready(Ok(0)))
+    }
 
     /// The events of a call, in order.
     fn events<'a>(
@@ -180,6 +188,28 @@ pub trait History: Send + Sync {
         tenant: &'a TenantId,
         id: CallId,
     ) -> BoxFuture<'a, Result<Vec<StoredEvent>, LedgerError>>;
+
+    /// Whether a call was made in a workspace. Only there do its paths mean the same files.
+    fn was_made_in<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        call: &'a StoredCall,
+        workspace: &'a WorkspaceId,
+    ) -> BoxFuture<'a, Result<bool, LedgerError>> {
+        Box::pin(async move {
+            if call.workspace == *workspace || call.workspace != WorkspaceId::local() {
+                return Ok(call.workspace == *workspace);
+            }
+            // Recorded before workspaces had ids: the id follows from what the plan says.
+            let events = self.events(tenant, call.id).await?;
+            let planned = events.iter().find(|event| event.kind == "planned");
+            let says = |key: &str| planned.and_then(|event| event.body.get(key)?.as_str());
+            let root = says("backend").zip(says("workspace"));
+            Ok(root.is_some_and(|(backend, root)| {
+                WorkspaceId::of_root(&BackendId::new(backend), root) == *workspace
+            }))
+        })
+    }
 
     /// Calls of a tenant that were opened at or after a moment, oldest first, with everything
     /// needed to decide about them again. Starts after a position, so that a long record can be
@@ -210,7 +240,7 @@ pub trait History: Send + Sync {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<StoredSession>, LedgerError>>;
 
-    /// Recomputes a tenant's hash chain and names the first bad record, if there is one.
+    /// Recomputes a tenant's hash chains and names the first bad row, if there is one.
     fn verify<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -226,7 +256,9 @@ pub struct CallQuery {
     pub search: Option<String>,
     /// Only calls with this outcome.
     pub terminal: Option<Terminal>,
-    /// Only calls recorded after this position (for following).
+    /// Only calls recorded after this position, the oldest of them first. To follow, begin with 0 and
+    /// go on from the last position seen: a call is returned only once no other can still appear
+    /// before it, and however many there are, none is skipped.
     pub after: Option<u64>,
     /// The most calls to return.
     pub limit: usize,
@@ -266,8 +298,10 @@ pub struct StoredCall {
 /// An event as recorded: its kind and its stored form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredEvent {
-    /// Its position in the tenant's chain.
+    /// Its number within the call, from 1.
     pub sequence: u64,
+    /// The position of the row that has it; several events may be in one row.
+    pub record: u64,
     /// When it happened.
     pub at: Timestamp,
     /// The name of the event.
@@ -327,55 +361,3 @@ pub enum Verification {
         reason: String,
     },
 }
-
-/// Why the ledger could not do what was asked.
-#[derive(Debug, Clone)]
-pub struct LedgerError {
-    kind: LedgerErrorKind,
-    message: String,
-}
-
-/// What sort of failure it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LedgerErrorKind {
-    /// The store cannot be reached or written.
-    Unavailable,
-    /// The record does not exist.
-    NotFound,
-    /// A cap was hit.
-    LimitExceeded,
-    /// Stored data cannot be read.
-    Corrupt,
-    /// The write depends on something that no longer holds: an approval or a grant was used or
-    /// revoked.
-    Conflict,
-    /// The session has since read from a source that the start was not judged against.
-    ReadMore,
-    /// A newer claim holds the call.
-    Superseded,
-    /// The call already has its outcome.
-    Over,
-}
-
-impl LedgerError {
-    /// An error of a kind.
-    pub fn new(kind: LedgerErrorKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-        }
-    }
-
-    /// What sort of failure it was.
-    pub fn kind(&self) -> LedgerErrorKind {
-        self.kind
-    }
-}
-
-impl fmt::Display for LedgerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for LedgerError {}

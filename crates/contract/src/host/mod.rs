@@ -5,7 +5,6 @@
 mod acceptance;
 mod approvals;
 mod approver;
-mod artifact;
 mod clock;
 mod grants;
 mod hook;
@@ -15,9 +14,10 @@ mod policy;
 pub use acceptance::*;
 pub use approvals::*;
 pub use approver::*;
-pub use artifact::*;
 pub use clock::*;
 pub use grants::*;
 pub use hook::*;
 pub use ledger::*;
 pub use policy::*;
+
+pub use crate::{artifact::*, ledger_error::*};

@@ -1,8 +1,8 @@
 //! Who may do what. A policy is a pure function from facts about a plan to a [`Decision`].
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
-use super::{Grant, GrantId, GrantProposal};
+use super::{Grant, GrantId, GrantKey, GrantProposal};
 use crate::{
     effects::Effects, identity::Principal, name::ToolKey, plan::SealedPlan, preview::CommandPreview,
 };
@@ -10,8 +10,8 @@ use crate::{
 /// Decides about plans. Pure: no I/O, no clock, the same answer for the same question.
 pub trait Policy: Send + Sync {
     /// Allow, ask or deny, with the rule that decided. Judges the tool and every access of the
-    /// plan; the strictest answer wins.
-    fn decide(&self, question: &Question<'_>) -> Decision;
+    /// plan; the strictest answer wins. Shared, because one that is remembered answers many calls.
+    fn decide(&self, question: &Question<'_>) -> Arc<Decision>;
 
     /// Whether to show a tool to a principal: not if no input of it could be allowed.
     fn visibility(&self, principal: &Principal, tool: &ToolFacts<'_>) -> Visibility;
@@ -31,6 +31,19 @@ pub trait Policy: Send + Sync {
     fn proposals(&self, question: &Question<'_>) -> Vec<GrantProposal> {
         let _ = question;
         Vec::new()
+    }
+
+    /// The keys to find grants with this rule by; see [`GrantKey`]. Every policy of a process gives
+    /// a rule the same keys.
+    fn grant_rule_keys(&self, rule: &str) -> Vec<GrantKey> {
+        let _ = rule;
+        vec![GrantKey::ANY]
+    }
+
+    /// The keys of every grant that can change the answer to a question.
+    fn grant_keys(&self, question: &Question<'_>) -> Vec<GrantKey> {
+        let _ = question;
+        vec![GrantKey::ANY]
     }
 }
 

@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{FileVersion, OpsError};
 use crate::{
+    artifact::{ArtifactId, ArtifactStore},
     future::BoxFuture,
-    host::{ArtifactId, ArtifactStore},
     path::WorkPath,
 };
 

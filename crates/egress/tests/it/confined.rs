@@ -22,12 +22,12 @@ use crate::{
     Names, Script,
     corpus::{in_own_network, is_in_own_network},
     rules,
+    sandboxed_workspace::SandboxedWorkspace,
     server::{CANARY, Server},
-    workspace::Workspace,
 };
 
 /// Runs a script in tier T2 that may reach these hosts.
-async fn run(ws: &Workspace, allow: &[String], script: &str) -> (String, ChildExit) {
+async fn run(ws: &SandboxedWorkspace, allow: &[String], script: &str) -> (String, ChildExit) {
     let mut spawn = Spawn::new(
         Command::Shell(script.to_owned()),
         WorkPath::root(),
@@ -50,7 +50,7 @@ fn refused(exit: &ChildExit) -> Vec<&str> {
 async fn programs_reach_what_is_named_and_are_told_of_the_rest() {
     let (named, other) = (Server::on_loopback(), Server::on_loopback());
     let (host, port, denied) = ("127.0.0.1", named.port(), other.port());
-    let ws = Workspace::new();
+    let ws = SandboxedWorkspace::new();
     let script = format!(
         r#"
         echo "as a proxy: $(curl -sS --noproxy '' http://{host}:{port}/)"
@@ -93,7 +93,7 @@ async fn ss_19_past_the_proxy_there_is_no_route() {
     let port = server.port();
     TcpStream::connect(("127.0.0.1", port)).expect("the control: outside it is reached");
     assert_eq!(server.visits(port).len(), 1);
-    let ws = Workspace::new();
+    let ws = SandboxedWorkspace::new();
     let script = format!(
         r#"
         curl -sS --noproxy '*' http://127.0.0.1:{port}/ 2>&1
@@ -152,7 +152,7 @@ X
 async fn sb_10_the_socket_in_the_sandbox_takes_requests_only() {
     let server = Server::on_loopback();
     let port = server.port();
-    let ws = Workspace::new();
+    let ws = SandboxedWorkspace::new();
     let script = format!(
         r#"
         echo secret > marked-by-the-attacker
@@ -204,7 +204,7 @@ X
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "ci: needs bubblewrap"]
 async fn a_server_of_the_commands_own_is_not_behind_the_proxy() {
-    let ws = Workspace::new();
+    let ws = SandboxedWorkspace::new();
     let script = "echo own > page; python3 -m http.server 8000 >/dev/null 2>&1 &
         for try in $(seq 300); do
             curl -sf http://127.0.0.1:8000/page && break; sleep 0.05

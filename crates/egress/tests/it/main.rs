@@ -20,8 +20,8 @@ mod confined;
 mod corpus;
 mod limits;
 mod network;
+mod sandboxed_workspace;
 mod server;
-mod workspace;
 
 use std::{
     collections::BTreeMap,

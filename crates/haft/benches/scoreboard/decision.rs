@@ -77,7 +77,7 @@ impl World {
             effects: Effects::READ_ONLY,
             backend: BackendId::new("local"),
             workspace_id: haft_contract::WorkspaceId::local(),
-            workspace: "/w".to_owned(),
+            workspace: "/w".into(),
             tier: Tier::InProcess,
             egress: None,
             deadline: Duration::from_secs(30),

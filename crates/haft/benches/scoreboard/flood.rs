@@ -44,7 +44,7 @@ pub(crate) fn rows(scale: Scale) -> Vec<Row> {
         ours: time(wall),
         bare: format!("{} alone", time(alone)),
         figure: wall / alone,
-        goal: Goal::RatioUpTo(1.15),
+        goal: Goal::RatioUpTo(1.2),
         beside: format!(
             "none lost; a call took {} at the median and {} at the 99th percentile",
             time(together(|flood| flood.p50)),

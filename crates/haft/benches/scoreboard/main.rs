@@ -23,8 +23,13 @@
 mod analysis;
 mod capture;
 mod count;
+mod day;
+#[path = "../../tests/it/days/runner/mod.rs"]
+#[expect(dead_code, reason = "the page of the tests shows more than the rows")]
+mod days;
 mod decision;
 mod flood;
+mod grants;
 mod large_files;
 mod ledger;
 mod machine;
@@ -73,6 +78,10 @@ pub(crate) struct Scale {
     pub(crate) ledger_run: Duration,
     /// Calls of the longest record.
     pub(crate) ledger_rows: u64,
+    /// Grants of a person who has many.
+    pub(crate) grants: usize,
+    /// Days of developers that are gone through.
+    pub(crate) days: usize,
 }
 
 impl Scale {
@@ -89,6 +98,8 @@ impl Scale {
         large_bytes: 1 << 30,
         ledger_run: Duration::from_secs(4),
         ledger_rows: 1_000_000,
+        grants: 10_000,
+        days: days::corpus::COUNT,
     };
 
     const SMOKE: Self = Self {
@@ -104,6 +115,8 @@ impl Scale {
         large_bytes: 32 << 20,
         ledger_run: Duration::from_millis(500),
         ledger_rows: 10_000,
+        grants: 200,
+        days: 1,
     };
 }
 
@@ -124,9 +137,11 @@ const FAMILIES: &[Family] = &[
     (13, search::rows),
     (14, large_files::rows),
     (15, ledger::rows),
+    (15, grants::rows),
     (17, sandbox::rows),
     (18, analysis::rows),
     (19, capture::rows),
+    (20, day::rows),
 ];
 
 fn main() -> ExitCode {

@@ -65,7 +65,7 @@ pub(crate) fn rows(scale: Scale) -> Vec<Row> {
         row(
             format!("each of {} waiting calls", scale.flood),
             waiting / scale.flood as f64,
-            6.0 * KILOBYTE,
+            7.0 * KILOBYTE,
             "the pipeline's future, which has room for its largest stage, and the call's plan, \
              events and context",
         ),

@@ -41,6 +41,10 @@ pub(crate) enum Goal {
     Bytes(f64),
     /// Seconds, no more than this.
     Seconds(f64),
+    /// A part of the whole, no more than this.
+    Share(f64),
+    /// A number of cases, no more than this.
+    Count(f64),
 }
 
 impl Row {
@@ -50,7 +54,9 @@ impl Row {
             Goal::RatioUpTo(most)
             | Goal::Instructions(most)
             | Goal::Bytes(most)
-            | Goal::Seconds(most) => self.figure <= most,
+            | Goal::Seconds(most)
+            | Goal::Share(most)
+            | Goal::Count(most) => self.figure <= most,
             Goal::RatioFrom(least) => self.figure >= least,
         }
     }
@@ -63,6 +69,8 @@ impl Row {
             // What is added may fit into memory that was there already.
             Goal::Bytes(most) => self.figure >= 0.0 && self.figure < most * 100.0,
             Goal::Seconds(most) => self.figure > 0.0 && self.figure < most * 1000.0,
+            Goal::Share(_) => (0.0..=1.0).contains(&self.figure),
+            Goal::Count(_) => self.figure >= 0.0 && self.figure < ABSURD,
         };
         assert!(sane, "row {} gave {}: {self:?}", self.number, self.figure);
     }
@@ -96,6 +104,8 @@ impl Row {
             Goal::Instructions(_) => thousands(self.figure),
             Goal::Bytes(_) => bytes(self.figure),
             Goal::Seconds(_) => time(self.figure),
+            Goal::Share(_) => format!("{:.1} %", self.figure * 100.0),
+            Goal::Count(_) => format!("{:.0}", self.figure),
         }
     }
 
@@ -106,6 +116,8 @@ impl Row {
             Goal::Instructions(most) => format!("≤ {}", thousands(most)),
             Goal::Bytes(most) => format!("≤ {}", bytes(most)),
             Goal::Seconds(most) => format!("≤ {}", time(most)),
+            Goal::Share(most) => format!("≤ {:.0} %", most * 100.0),
+            Goal::Count(most) => format!("≤ {most:.0}"),
         }
     }
 }

@@ -5,6 +5,8 @@ use std::{path::Path, sync::Arc, time::Duration};
 use haft::prelude::*;
 use tempfile::TempDir;
 
+use crate::grants::Mark;
+
 /// A Haft in temporary directories.
 pub(crate) struct Setting {
     /// Whose calls are measured.
@@ -27,6 +29,7 @@ impl Setting {
             .sandbox("bash", SandboxMode::Off)
             .tool(Noop)
             .tool(Sleep)
+            .tool(Mark)
             .build()
             .await
             .unwrap();

@@ -36,12 +36,12 @@ pub(crate) fn rows(scale: Scale) -> Vec<Row> {
         row(
             "`bash` ÷ `posix_spawn` of `bash -c`".to_owned(),
             &small,
-            1.15,
+            1.6,
         ),
         row(
             format!("the same from a parent of {megabytes} MB"),
             &large,
-            1.2,
+            1.7,
         ),
     ]
 }

@@ -45,7 +45,10 @@ async fn r20_the_same_call_is_allowed_denied_or_asked_by_who_makes_it() {
         .await;
     assert_eq!(reviewer.terminal, Terminal::Denied);
     let decision = reviewer.facts.decision.clone().unwrap();
-    assert_eq!(decision.rule.unwrap().to_string(), "`write` (haft.toml:9)");
+    assert_eq!(
+        decision.rule.as_ref().unwrap().to_string(),
+        "`write` (haft.toml:9)"
+    );
 
     // An agent without a section, where others have one, is never simply allowed.
     let stranger = haft.agent("stranger").unwrap();

@@ -23,7 +23,7 @@ use haft_contract::{
     host::{ApprovalAnswer, ApprovalRequest, Approver, CallQuery, History as _, Verification},
     ops::SandboxMode,
 };
-use haft_ledger::{LedgerOptions, SqliteLedger};
+use haft_ledger::{LedgerOptions, StoredLedger};
 use haft_policy::{CedarPolicy, PolicySource};
 use haft_runtime::{Runtime, SystemClock};
 use serde_json::json;
@@ -122,7 +122,7 @@ async fn child_that_dies_on_the_way() {
 
     let workspace = directory.join("workspace");
     let backend = LocalBackend::open(&workspace, LocalOptions::default()).unwrap();
-    let (ledger, _) = SqliteLedger::open(ledger_options(&directory))
+    let (ledger, _) = StoredLedger::open(ledger_options(&directory))
         .await
         .unwrap();
     let policy = CedarPolicy::load(&[PolicySource::new("haft.toml", "")]).unwrap();
@@ -252,7 +252,7 @@ async fn round(point: &str, nth: usize) -> Tally {
     // namespace could end it with its parent, and that comes with the sandbox.
     tokio::time::sleep(Duration::from_millis(30)).await;
 
-    let (ledger, recovery) = SqliteLedger::open(ledger_options(directory)).await.unwrap();
+    let (ledger, recovery) = StoredLedger::open(ledger_options(directory)).await.unwrap();
     let tenant = TenantId::parse("local").unwrap();
     let query = CallQuery {
         limit: 100,
@@ -320,7 +320,7 @@ async fn round(point: &str, nth: usize) -> Tally {
         "{verified:?} {context}"
     );
     ledger.close().await.unwrap();
-    let (again, recovery) = SqliteLedger::open(ledger_options(directory)).await.unwrap();
+    let (again, recovery) = StoredLedger::open(ledger_options(directory)).await.unwrap();
     assert!(
         recovery.is_empty(),
         "what was settled stays settled: {context}"

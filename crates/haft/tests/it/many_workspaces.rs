@@ -23,7 +23,7 @@ use haft::{
     prelude::*,
 };
 use haft_backends::{LocalBackend, LocalOptions};
-use haft_ledger::{LedgerOptions, SqliteLedger};
+use haft_ledger::{LedgerOptions, StoredLedger};
 use haft_policy::{CedarPolicy, PolicySource};
 use haft_runtime::{
     Limits, Runtime, SystemClock, Workspace, WorkspaceError, Workspaces, registry::Registry,
@@ -188,7 +188,7 @@ const PLACES: [At; 4] = [
 /// The engine of two tenants, and a person for each of their workspaces.
 struct Two {
     runtime: Runtime,
-    ledger: SqliteLedger,
+    ledger: StoredLedger,
     people: HashMap<&'static str, ScriptedApprover>,
     roots: HashMap<&'static str, TempDir>,
     go: watch::Sender<bool>,
@@ -239,7 +239,7 @@ impl Two {
         }
         let data = tempfile::tempdir().unwrap();
         let options = LedgerOptions::new(data.path().join("record"), Arc::new(SystemClock));
-        let (ledger, _) = SqliteLedger::open(options).await.unwrap();
+        let (ledger, _) = StoredLedger::open(options).await.unwrap();
         let runtime = Runtime::builder()
             .workspaces(Arc::new(listed))
             .ledger(Arc::new(ledger.clone()))
@@ -584,7 +584,7 @@ async fn ten_thousand_idle_workspaces_cost_little() {
     assert!(each <= IDLE_BYTES, "{each} bytes each");
     let data = tempfile::tempdir().unwrap();
     let options = LedgerOptions::new(data.path().join("record"), Arc::new(SystemClock));
-    let (ledger, _) = SqliteLedger::open(options).await.unwrap();
+    let (ledger, _) = StoredLedger::open(options).await.unwrap();
     let runtime = Runtime::builder()
         .workspaces(Arc::new(listed))
         .ledger(Arc::new(ledger.clone()))

@@ -25,6 +25,28 @@ async fn the_record_may_not_lie_where_tools_can_write() {
 }
 
 #[tokio::test]
+#[ignore = "ci: needs PostgreSQL"]
+async fn the_record_is_kept_in_a_database() {
+    let server = haft_testkit::postgres_server::PostgresServer::start();
+    let place = Place::with(&[("a.txt", "a")]);
+    let read = json!({"path": "a.txt"});
+    // The owner makes the schema; whoever belongs to the service writes.
+    for role in ["haft_owner", "app"] {
+        let builder = place.haft().database(server.url(role));
+        let haft = builder.build().await.unwrap();
+        assert!(haft.call("read", read.clone()).await.succeeded());
+        haft.close().await.unwrap();
+    }
+    let settled = server.sql("SELECT count(*) FROM haft.record WHERE terminal IS NOT NULL");
+    assert_eq!(settled.trim(), "2");
+    assert!(!place.data.path().join("record/ledger.db").exists());
+
+    let unknown = place.haft().database("mongodb://localhost/haft");
+    let error = unknown.build().await.unwrap_err();
+    assert_eq!(error.kind(), HostErrorKind::Record);
+}
+
+#[tokio::test]
 async fn a_workspace_that_is_not_there_is_named() {
     let place = Place::new();
     let gone = place.path("gone");

@@ -19,7 +19,10 @@ async fn typed_progress_of_an_embedders_tool_is_seen_and_ends_at_100() {
         .tool(CountTool)
         .on_event(move |happened| {
             if let CallEvent::Progress(progress) = &happened.event {
-                listener.lock().unwrap().push(progress.clone());
+                listener
+                    .lock()
+                    .unwrap()
+                    .push(RenderedProgress::clone(progress));
             }
         })
         .build()

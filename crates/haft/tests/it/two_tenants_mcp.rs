@@ -13,7 +13,7 @@ use haft::{
 };
 use haft_backends::LocalBackend;
 use haft_host::mount::{LoginOwner, MountDefaults, MountPlan, MountedServers};
-use haft_ledger::{LedgerOptions, SqliteLedger};
+use haft_ledger::{LedgerOptions, StoredLedger};
 use haft_policy::{CedarPolicy, PolicySource};
 use haft_runtime::{Runtime, SystemClock, Workspace, registry::Registry};
 use tempfile::TempDir;
@@ -79,7 +79,7 @@ fn workspace(tenant: &TenantId, root: &Path, registry: Arc<Registry>) -> Arc<Wor
 
 struct Engine {
     runtime: Runtime,
-    ledger: SqliteLedger,
+    ledger: StoredLedger,
     _directories: Vec<TempDir>,
 }
 
@@ -102,7 +102,7 @@ impl Engine {
 async fn engine(workspaces: Listed, mut kept: Vec<TempDir>) -> Engine {
     let data = tempfile::tempdir().unwrap();
     let options = LedgerOptions::new(data.path().join("record"), Arc::new(SystemClock));
-    let (ledger, _) = SqliteLedger::open(options).await.unwrap();
+    let (ledger, _) = StoredLedger::open(options).await.unwrap();
     let runtime = Runtime::builder()
         .workspaces(Arc::new(workspaces))
         .ledger(Arc::new(ledger.clone()))

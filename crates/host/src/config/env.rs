@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, env, ffi::OsString, path::PathBuf};
 
 use haft_contract::{UserId, identity::IdentityError};
+use haft_ledger::ObjectStorage;
 use haft_sandbox::Profile;
 
 /// The values of the known variables.
@@ -12,6 +13,11 @@ pub struct Env {
     pub config: Option<PathBuf>,
     /// `HAFT_DATA_DIR`: where the record and the trust store are kept.
     pub data_dir: Option<PathBuf>,
+    /// `HAFT_DATABASE`: a database for the record instead of a file in the data directory.
+    pub database: Option<String>,
+    /// `HAFT_ARTIFACTS`: object storage for artifacts instead of files in the data directory, with the
+    /// variables that say how to reach it.
+    pub artifacts: Option<ObjectStorage>,
     /// `HAFT_WORKSPACE`: the workspace root.
     pub workspace: Option<PathBuf>,
     /// `HAFT_AGENT`: which agent makes the calls.
@@ -45,6 +51,14 @@ pub const CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 pub const VARIABLES: &[(&str, &str)] = &[
     ("HAFT_CONFIG", "the same as `--config`"),
     ("HAFT_DATA_DIR", "the same as `--data-dir`"),
+    (
+        "HAFT_DATABASE",
+        "the database of the record, as `postgres://user@host/database`; a file in the data directory without it",
+    ),
+    (
+        "HAFT_ARTIFACTS",
+        "object storage for long output and file versions, as `s3://bucket/prefix`; files in the data directory without it. `AWS_ENDPOINT_URL`, `AWS_REGION`, `AWS_ACCESS_KEY_ID` and the like say how to reach it",
+    ),
     ("HAFT_WORKSPACE", "the same as `--workspace`"),
     ("HAFT_AGENT", "the same as `--agent`"),
     ("HAFT_SESSION", "the same as `--session`"),
@@ -106,6 +120,15 @@ impl Env {
         Self {
             config: path("HAFT_CONFIG"),
             data_dir: path("HAFT_DATA_DIR"),
+            database: text("HAFT_DATABASE"),
+            artifacts: text("HAFT_ARTIFACTS").map(|address| {
+                let settings = ObjectStorage::SETTINGS.into_iter();
+                settings
+                    .filter_map(|name| Some((name, text(name)?)))
+                    .fold(ObjectStorage::new(address), |storage, (name, value)| {
+                        storage.setting(name, value)
+                    })
+            }),
             workspace: path("HAFT_WORKSPACE"),
             agent: text("HAFT_AGENT"),
             session: text("HAFT_SESSION"),

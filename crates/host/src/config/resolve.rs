@@ -15,8 +15,8 @@ use std::{
     time::Duration,
 };
 
-use haft_contract::UserId;
-use haft_ledger::{Retention, options::MAX_QUEUED_BYTES};
+use haft_contract::{TenantId, UserId};
+use haft_ledger::{ObjectStorage, Retention, options::MAX_QUEUED_BYTES};
 use haft_policy::{CedarPolicy, LoadError, PolicyFile, PolicySource, load::Problem};
 use haft_runtime::Limits;
 
@@ -69,12 +69,18 @@ pub struct ConfigPlaces {
     pub workspace: PathBuf,
     /// Where the record and the trust store are.
     pub data_dir: PathBuf,
+    /// The database of the record, if it is not a file in the data directory.
+    pub database: Option<String>,
+    /// The storage of artifacts, if they are not files in the data directory.
+    pub artifacts: Option<ObjectStorage>,
     /// The only configuration file, if one was named.
     pub only_config: Option<PathBuf>,
     /// The user's own configuration file, which may not exist.
     pub user_config: Option<PathBuf>,
     /// The workspace's configuration file, which may not exist.
     pub project_config: PathBuf,
+    /// The tenant the program acts in.
+    pub tenant: TenantId,
     /// The user the program runs as.
     pub user: UserId,
     /// The user's home.
@@ -160,15 +166,16 @@ impl ConfigPlaces {
         let user = env
             .user_id()
             .map_err(|error| HostError::config(error.to_string(), "set USER to a plain name"))?;
+        let config_home = env.config_home.as_ref();
         let places = Self {
             project_config: workspace.join(FILE_NAME),
             workspace,
             data_dir,
+            database: env.database.clone(),
+            artifacts: env.artifacts.clone(),
             only_config: overrides.only_config(env),
-            user_config: env
-                .config_home
-                .as_ref()
-                .map(|home| home.join("haft").join(FILE_NAME)),
+            user_config: config_home.map(|home| home.join("haft").join(FILE_NAME)),
+            tenant: TenantId::local(),
             user,
             home: env.home.clone(),
             runtime: env.runtime.clone(),

@@ -108,11 +108,13 @@ impl ReplayJudge {
             return Ok(None);
         }
         let answer = call.answered.as_ref().and_then(|body| body.get("answer"));
+        let program = program(&now);
+        let now = Arc::unwrap_or_clone(now);
         Ok(Some(ChangedDecision {
             was,
             now: now.verdict,
             tool: entry.key().tool.to_string(),
-            program: program(&now),
+            program,
             what: now.access,
             rule: now.rule,
             refused: answer.and_then(Value::as_str) == Some("refused"),

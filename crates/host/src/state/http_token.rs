@@ -1,16 +1,13 @@
 //! The secret that clients of MCP over HTTP send: made at first use, in a file that only its owner
 //! can read, and kept until it is replaced.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use haft_mcp::server::http::Token;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::private;
-use crate::{
-    config::ConfigPlaces,
-    error::{HostError, chain},
-};
+use crate::error::{HostError, chain};
 
 /// The file, in the data directory.
 const FILE: &str = "mcp-token";
@@ -33,9 +30,9 @@ pub struct HttpToken {
 }
 
 impl HttpToken {
-    /// Reads the token, or makes one if there is none.
-    pub fn kept(places: &ConfigPlaces) -> Result<Self, HostError> {
-        let path = places.data_dir.join(FILE);
+    /// Reads the token in a data directory, or makes one if there is none.
+    pub fn kept(data_dir: &Path) -> Result<Self, HostError> {
+        let path = data_dir.join(FILE);
         let unusable = |why: &str| {
             HostError::config(
                 format!("the token in `{}` cannot be used: {why}", path.display()),
@@ -44,7 +41,7 @@ impl HttpToken {
         };
         let read = private::read_own(&path, MAX_BYTES).map_err(|error| unusable(&chain(&error)))?;
         let Some(bytes) = read else {
-            return Self::make(places);
+            return Self::make(data_dir);
         };
         let text = String::from_utf8(bytes).map_err(|_| unusable("it is not text"))?;
         let text = text.trim().to_owned();
@@ -53,8 +50,8 @@ impl HttpToken {
     }
 
     /// Replaces the token with a new one.
-    pub fn make(places: &ConfigPlaces) -> Result<Self, HostError> {
-        let path = places.data_dir.join(FILE);
+    pub fn make(data_dir: &Path) -> Result<Self, HostError> {
+        let path = data_dir.join(FILE);
         let failed = |why: &str| {
             HostError::config(
                 format!("the token in `{}` cannot be made: {why}", path.display()),
@@ -69,7 +66,7 @@ impl HttpToken {
         let text = bytes
             .iter()
             .fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
-        private::make_directory(&places.data_dir)
+        private::make_directory(data_dir)
             .and_then(|()| private::replace(&path, format!("{text}\n").as_bytes()))
             .map_err(|error| failed(&chain(&error)))?;
         let token = Token::parse(&text).map_err(|error| failed(&error.to_string()))?;

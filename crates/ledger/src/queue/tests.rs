@@ -62,7 +62,7 @@ async fn taken(queue: &Queue) -> WriteBatch {
 }
 
 async fn write(queue: &Queue) {
-    let bytes = taken(queue).await.bytes;
+    let bytes = taken(queue).await.bytes();
     queue.release(0, 0, bytes);
 }
 
@@ -83,7 +83,7 @@ async fn a_call_waits_for_space_as_long_as_something_is_written() {
         // A release that frees no space still shows that the store is working.
         queue.release(0, 0, 0);
     }
-    queue.release(0, 0, full.bytes);
+    queue.release(0, 0, full.bytes());
     waits.await.unwrap().unwrap();
     write(&queue).await;
     assert!(is_whole(&queue), "{queue:?}");
@@ -121,7 +121,7 @@ async fn everybody_gets_space_in_turn_and_all_of_it_is_given_back() {
         let queue = Arc::clone(&queue);
         async move {
             loop {
-                let bytes = taken(&queue).await.bytes;
+                let bytes = taken(&queue).await.bytes();
                 tokio::time::sleep(WAIT / 2).await;
                 queue.release(0, 0, bytes);
             }

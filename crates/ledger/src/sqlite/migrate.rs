@@ -1,9 +1,8 @@
 //! The schema, as numbered migrations built into the program. A record from a newer program is
 //! refused, never guessed at.
 
-use sqlx::{Connection as _, SqliteConnection};
-
-use super::connect::OpenError;
+use super::connection::WritingConnection;
+use crate::{open_error::OpenError, store::Connection};
 
 /// The newest schema this program knows.
 #[expect(
@@ -12,21 +11,24 @@ use super::connect::OpenError;
 )]
 pub const SCHEMA_VERSION: i64 = STEPS.len() as i64;
 
-/// One migration for each version; a migration never changes once released.
-const STEPS: [&str; 5] = [
-    include_str!("../../migrations/0001_initial.sql"),
-    include_str!("../../migrations/0002_approvals.sql"),
-    include_str!("../../migrations/0003_used.sql"),
-    include_str!("../../migrations/0004_workspaces.sql"),
-    include_str!("../../migrations/0005_accepted.sql"),
-];
+/// One step for each version; a step never changes once released.
+const STEPS: [&str; 1] = [include_str!("schema/0001_record.sql")];
+
+/// Tells this record from the one before the first release, whose versions had the same numbers.
+const APPLICATION: i64 = 0x6861_6674;
 
 /// Migrates a record to the newest schema.
-pub(crate) async fn migrate(connection: &mut SqliteConnection) -> Result<(), OpenError> {
-    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-    let found: i64 = sqlx::query_scalar("PRAGMA user_version")
-        .fetch_one(&mut *transaction)
-        .await?;
+pub(super) async fn migrate(connection: &mut WritingConnection) -> Result<(), OpenError> {
+    connection.begin().await?;
+    let writing: &mut dyn Connection = connection;
+    let found: i64 = writing
+        .scalar("PRAGMA user_version", &[])
+        .await?
+        .unwrap_or(0);
+    let application = writing.number("PRAGMA application_id", &[]).await?;
+    if found > 0 && application != APPLICATION {
+        return Err(OpenError::OlderForm);
+    }
     let done = match usize::try_from(found) {
         Ok(done) if done <= STEPS.len() => done,
         Ok(_) | Err(_) => {
@@ -37,18 +39,14 @@ pub(crate) async fn migrate(connection: &mut SqliteConnection) -> Result<(), Ope
         }
     };
     for step in STEPS.iter().skip(done) {
-        sqlx::raw_sql(*step).execute(&mut *transaction).await?;
+        connection.run_script(step)?;
     }
     if done < STEPS.len() {
-        sqlx::raw_sql(set_version(STEPS.len()))
-            .execute(&mut *transaction)
-            .await?;
+        // A pragma takes no values.
+        let version = STEPS.len();
+        connection.run_script(&format!(
+            "PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {version}"
+        ))?;
     }
-    transaction.commit().await?;
-    Ok(())
-}
-
-/// A pragma takes no parameters.
-fn set_version(version: usize) -> sqlx::AssertSqlSafe<String> {
-    sqlx::AssertSqlSafe(format!("PRAGMA user_version = {version}"))
+    Ok(connection.commit().await?)
 }

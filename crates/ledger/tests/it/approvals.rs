@@ -11,12 +11,13 @@ use haft_contract::{
         History as _, Ledger as _, LedgerError, LedgerErrorKind, Verification,
     },
 };
-use haft_ledger::SqliteLedger;
-use haft_testkit::TestClock;
+use haft_ledger::StoredLedger;
+use haft_testkit::{EveryGrant, TestClock};
 use serde_json::json;
 
 use crate::{
     child,
+    engine::EngineFixture,
     support::{
         Fixture, NOW, approve, approved, principal, question, request, settled, start_with, tenant,
     },
@@ -26,7 +27,7 @@ use crate::{
 const SOON: Duration = haft_testkit::PATIENCE;
 
 async fn start(
-    ledger: &SqliteLedger,
+    ledger: &StoredLedger,
     approval: Option<ApprovalId>,
     grants: &[GrantId],
 ) -> Result<Box<dyn CallRecord>, LedgerError> {
@@ -39,14 +40,14 @@ async fn start(
     Ok(record)
 }
 
-async fn refused(ledger: &SqliteLedger, approval: Option<ApprovalId>, grants: &[GrantId]) {
+async fn refused(ledger: &StoredLedger, approval: Option<ApprovalId>, grants: &[GrantId]) {
     match start(ledger, approval, grants).await {
         Ok(_) => panic!("it started"),
         Err(error) => assert_eq!(error.kind(), LedgerErrorKind::Conflict, "{error}"),
     }
 }
 
-async fn intact(ledger: &SqliteLedger) {
+async fn intact(ledger: &StoredLedger) {
     let verified = ledger.verify(&tenant()).await.unwrap();
     assert!(
         matches!(verified, Verification::Intact { .. }),
@@ -54,7 +55,7 @@ async fn intact(ledger: &SqliteLedger) {
     );
 }
 
-async fn verify_names(ledger: &SqliteLedger, what: &str) {
+async fn verify_names(ledger: &StoredLedger, what: &str) {
     match ledger.verify(&tenant()).await.unwrap() {
         Verification::Broken { reason, .. } => assert!(reason.contains(what), "{reason}"),
         intact @ Verification::Intact { .. } => panic!("{what}: {intact:?}"),
@@ -80,7 +81,7 @@ async fn ap_01_two_ledgers_race_a_hundred_starts_and_one_wins() {
         }
     }
     assert_eq!(won, 1);
-    let started = "SELECT count(*) FROM event WHERE kind = 'started'";
+    let started = "SELECT count(*) FROM record WHERE CAST(body AS TEXT) LIKE '%[\"started\",%'";
     assert_eq!(fixture.number(started).await, 1);
     intact(&ledgers[1]).await;
 }
@@ -96,7 +97,7 @@ async fn ap_01_processes_race_to_start_and_one_wins() {
     for child in children {
         assert!(child.ended_well());
     }
-    let started = "SELECT count(*) FROM event WHERE kind = 'started'";
+    let started = "SELECT count(*) FROM record WHERE CAST(body AS TEXT) LIKE '%[\"started\",%'";
     assert_eq!(fixture.number(started).await, 1);
     intact(&ledger).await;
 }
@@ -138,19 +139,22 @@ async fn ap_10_a_question_of_a_killed_process_is_pending() {
 /// Whatever is edited in the row of a question, it approves nothing and is named.
 #[tokio::test]
 async fn au_05_an_edited_question_is_void() {
-    let fixture = Fixture::new();
+    edited_question(&Fixture::new()).await;
+}
+
+pub(crate) async fn edited_question<F: EngineFixture>(fixture: &F) {
     let ledger = fixture.open().await;
     let pending = ledger.approvals().ask(question("s1", 1)).await.unwrap();
     let given = approved(&ledger, 2).await;
     fixture
-        .tamper("CREATE TABLE before AS SELECT * FROM approval")
+        .tamper("CREATE TABLE approval_before AS SELECT * FROM approval")
         .await;
     for edit in [
         "UPDATE approval SET state = 'approved', answered_by = 'eve', answered_at = asked_at",
         "UPDATE approval SET expires_at = expires_at + 1",
         "UPDATE approval SET asked_at = asked_at + 1",
         "UPDATE approval SET session = 's9'",
-        "UPDATE approval SET user = 'mallory'",
+        "UPDATE approval SET person = 'mallory'",
         "UPDATE approval SET agent = 'mallory'",
         "UPDATE approval SET principal = replace(principal, 'ada', 'eve')",
         "UPDATE approval SET digest = zeroblob(32)",
@@ -178,9 +182,7 @@ async fn au_05_an_edited_question_is_void() {
             refused(&ledger, Some(id), &[]).await;
         }
         verify_names(&ledger, &format!("approval `{}`", pending.id)).await;
-        fixture
-            .tamper("DELETE FROM approval; INSERT INTO approval SELECT * FROM before")
-            .await;
+        fixture.tamper(&F::put_back("approval")).await;
     }
     intact(&ledger).await;
     drop(start(&ledger, Some(given.id), &[]).await.unwrap());
@@ -189,23 +191,27 @@ async fn au_05_an_edited_question_is_void() {
 /// The signature cannot tell an older copy of a row, but the record of the start can.
 #[tokio::test]
 async fn au_05_an_older_copy_of_a_used_approval_is_void() {
-    let fixture = Fixture::new();
+    older_copy_of_an_approval(&Fixture::new()).await;
+}
+
+pub(crate) async fn older_copy_of_an_approval<F: EngineFixture>(fixture: &F) {
     let ledger = fixture.open().await;
     let given = approved(&ledger, 1).await;
     fixture
-        .tamper("CREATE TABLE before AS SELECT * FROM approval")
+        .tamper("CREATE TABLE approval_before AS SELECT * FROM approval")
         .await;
     drop(start(&ledger, Some(given.id), &[]).await.unwrap());
-    fixture
-        .tamper("DELETE FROM approval; INSERT INTO approval SELECT * FROM before")
-        .await;
+    fixture.tamper(&F::put_back("approval")).await;
     refused(&ledger, Some(given.id), &[]).await;
     verify_names(&ledger, &format!("approval `{}`", given.id)).await;
 }
 
 #[tokio::test]
 async fn au_05_an_edited_grant_is_void() {
-    let fixture = Fixture::new();
+    edited_grant(&Fixture::new()).await;
+}
+
+pub(crate) async fn edited_grant<F: EngineFixture>(fixture: &F) {
     let ledger = fixture.open().await;
     let mine = principal("s1");
     let grant = Grant {
@@ -223,11 +229,11 @@ async fn au_05_an_edited_grant_is_void() {
     let store = ledger.grants();
     store.add(grant.clone()).await.unwrap();
     fixture
-        .tamper("CREATE TABLE before AS SELECT * FROM grant_rule")
+        .tamper("CREATE TABLE grant_rule_before AS SELECT * FROM grant_rule")
         .await;
     for edit in [
         "UPDATE grant_rule SET rule = 'bash(*)'",
-        "UPDATE grant_rule SET user = 'mallory'",
+        "UPDATE grant_rule SET person = 'mallory'",
         "UPDATE grant_rule SET scope = 'project'",
         "UPDATE grant_rule SET bound_to = 'mallory'",
         "UPDATE grant_rule SET until_at = NULL",
@@ -239,16 +245,14 @@ async fn au_05_an_edited_grant_is_void() {
         fixture.tamper(edit).await;
         assert_eq!(store.list(&tenant(), NOW).await.unwrap(), [], "{edit}");
         refused(&ledger, None, &[grant.id]).await;
-        // The refusal made it forget what it had read.
+        // The refusal made it read the grant again.
         let holding = store
-            .holding(&mine, &WorkspaceId::local(), NOW)
+            .holding(&mine, &WorkspaceId::local(), NOW, &EveryGrant)
             .await
             .unwrap();
         assert_eq!(holding, [], "{edit}");
         verify_names(&ledger, &format!("grant `{}`", grant.id)).await;
-        fixture
-            .tamper("DELETE FROM grant_rule; INSERT INTO grant_rule SELECT * FROM before")
-            .await;
+        fixture.tamper(&F::put_back("grant_rule")).await;
     }
     intact(&ledger).await;
     drop(start(&ledger, None, &[grant.id]).await.unwrap());
@@ -309,7 +313,7 @@ async fn a_failed_start_uses_nothing() {
     ledger.flush().await.unwrap();
     fixture
         .tamper(
-            "CREATE TRIGGER full BEFORE INSERT ON event
+            "CREATE TRIGGER full BEFORE INSERT ON record
              BEGIN SELECT RAISE(ABORT, 'the disk is full'); END;
              CREATE TRIGGER full_too BEFORE INSERT ON approval
              BEGIN SELECT RAISE(ABORT, 'the disk is full'); END",
@@ -375,7 +379,7 @@ async fn old_questions_and_dead_grants_are_removed_at_a_start() {
     let mut options = fixture.options();
     let later = NOW.after(Duration::from_hours(40 * 24));
     options.clock = Arc::new(TestClock::at(later));
-    let (ledger, _) = SqliteLedger::open(options).await.unwrap();
+    let (ledger, _) = StoredLedger::open(options).await.unwrap();
     let left = "SELECT count(*) FROM approval";
     // The newest change stays: whoever waits counts from it.
     assert_eq!(fixture.number(left).await, 1);
@@ -403,7 +407,7 @@ async fn a_start_that_is_over_is_recorded_whatever_it_rested_on() {
         record.settled().await.unwrap();
         refused(&ledger, Some(given.id), &[]).await;
     }
-    let started = "SELECT count(*) FROM event WHERE kind = 'started'";
+    let started = "SELECT count(*) FROM record WHERE CAST(body AS TEXT) LIKE '%[\"started\",%'";
     assert_eq!(fixture.number(started).await, 2);
     verify_names(&ledger, "more than one call was started").await;
 }

@@ -1,13 +1,18 @@
 //! Artifacts: content hash, one copy, a cap, retention, and no way in for a planted link.
 
-use std::{os::unix::fs::PermissionsExt as _, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
-use haft_contract::host::{ArtifactId, ArtifactStore as _, Clock, LedgerErrorKind, Timestamp};
-use haft_ledger::{FileArtifacts, LedgerOptions, MAX_ARTIFACT_BYTES, Retention, SqliteLedger};
+use haft_contract::host::{ArtifactId, Clock, LedgerErrorKind, Timestamp};
+use haft_ledger::{ExpiringArtifacts, LedgerOptions, MAX_ARTIFACT_BYTES, Retention, StoredLedger};
 
 use crate::support::Fixture;
 
-async fn keep(artifacts: &FileArtifacts, bytes: &[u8]) -> ArtifactId {
+async fn keep(artifacts: &Arc<dyn ExpiringArtifacts>, bytes: &[u8]) -> ArtifactId {
     let mut writer = artifacts.create().await.unwrap();
     for part in bytes.chunks(7) {
         writer.write(part).await.unwrap();
@@ -28,8 +33,12 @@ fn date(fixture: &Fixture, id: ArtifactId, second: u64) {
 }
 
 pub(crate) fn kept(fixture: &Fixture) -> Vec<PathBuf> {
+    kept_in(&fixture.directory())
+}
+
+pub(crate) fn kept_in(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut folders = vec![fixture.directory().join("artifacts")];
+    let mut folders = vec![directory.join("artifacts")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -47,7 +56,7 @@ pub(crate) fn kept(fixture: &Fixture) -> Vec<PathBuf> {
 #[tokio::test]
 async fn the_same_bytes_are_kept_once_under_their_hash() {
     let fixture = Fixture::new();
-    let artifacts = fixture.open().await.file_artifacts();
+    let artifacts = fixture.open().await.expiring_artifacts();
     let bytes = b"what the command printed";
     let id = keep(&artifacts, bytes).await;
     assert_eq!(keep(&artifacts, bytes).await, id);
@@ -65,7 +74,7 @@ async fn the_same_bytes_are_kept_once_under_their_hash() {
 #[tokio::test]
 async fn many_are_kept_at_once_in_order() {
     let fixture = Fixture::new();
-    let artifacts = fixture.open().await.file_artifacts();
+    let artifacts = fixture.open().await.expiring_artifacts();
     let texts: Vec<Vec<u8>> = (0..500)
         .map(|n| format!("{}", n / 2).into_bytes())
         .collect();
@@ -85,7 +94,7 @@ async fn many_are_kept_at_once_in_order() {
 #[tokio::test]
 async fn what_is_renewed_is_young_and_what_is_gone_is_told() {
     let fixture = Fixture::new();
-    let artifacts = fixture.open().await.file_artifacts();
+    let artifacts = fixture.open().await.expiring_artifacts();
     let (old, used) = (
         keep(&artifacts, b"old").await,
         keep(&artifacts, b"used").await,
@@ -120,7 +129,7 @@ async fn what_is_renewed_is_young_and_what_is_gone_is_told() {
 #[tokio::test]
 async fn a_dropped_writer_leaves_nothing() {
     let fixture = Fixture::new();
-    let artifacts = fixture.open().await.file_artifacts();
+    let artifacts = fixture.open().await.expiring_artifacts();
     let mut writer = artifacts.create().await.unwrap();
     writer.write(b"half").await.unwrap();
     assert_eq!(kept(&fixture).len(), 1);
@@ -137,7 +146,7 @@ async fn a_dropped_writer_leaves_nothing() {
 #[tokio::test]
 async fn an_artifact_has_a_cap() {
     let fixture = Fixture::new();
-    let artifacts = fixture.open().await.file_artifacts();
+    let artifacts = fixture.open().await.expiring_artifacts();
     let mut writer = artifacts.create().await.unwrap();
     let too_much = vec![0; usize::try_from(MAX_ARTIFACT_BYTES).unwrap() + 1];
     let error = writer.write(&too_much).await.unwrap_err();
@@ -149,7 +158,7 @@ async fn an_artifact_has_a_cap() {
 #[tokio::test]
 async fn retention_removes_the_old_and_then_the_oldest() {
     let fixture = Fixture::new();
-    let artifacts = fixture.open().await.file_artifacts();
+    let artifacts = fixture.open().await.expiring_artifacts();
     let day = 24 * 60 * 60;
     let now = Timestamp(1_800_000_000_000_000);
     let mut ids = Vec::new();
@@ -182,11 +191,11 @@ async fn a_start_removes_what_is_too_old_once_a_day() {
             clock: Arc::new(At(second)),
             ..fixture.options()
         };
-        SqliteLedger::open(options).await.unwrap().0
+        StoredLedger::open(options).await.unwrap().0
     };
     let (day, start) = (24 * 60 * 60, 1_800_000_000);
     let ledger = open_at(start).await;
-    let artifacts = ledger.file_artifacts();
+    let artifacts = ledger.expiring_artifacts();
     let old = keep(&artifacts, b"old").await;
     let young = keep(&artifacts, b"young").await;
     date(&fixture, old, start - 40 * day);
@@ -194,12 +203,15 @@ async fn a_start_removes_what_is_too_old_once_a_day() {
     ledger.close().await.unwrap();
 
     let ledger = open_at(start + day / 2).await;
-    assert!(ledger.file_artifacts().open(old).await.is_ok(), "too soon");
+    assert!(
+        ledger.expiring_artifacts().open(old).await.is_ok(),
+        "too soon"
+    );
     ledger.close().await.unwrap();
 
     let ledger = open_at(start + 2 * day).await;
-    assert!(ledger.file_artifacts().open(old).await.is_err());
-    assert!(ledger.file_artifacts().open(young).await.is_ok());
+    assert!(ledger.expiring_artifacts().open(old).await.is_err());
+    assert!(ledger.expiring_artifacts().open(young).await.is_ok());
     ledger.close().await.unwrap();
 }
 
@@ -219,7 +231,7 @@ async fn sl_13_a_planted_link_is_not_followed() {
     let bytes = b"spilled output";
     let hex = blake3::hash(bytes).to_hex().to_string();
     let ledger = fixture.open().await;
-    let artifacts = ledger.file_artifacts();
+    let artifacts = ledger.expiring_artifacts();
     // The artifact's own name is a link to somebody's file: the rename replaces the link.
     let victim = outside.path().join("victim");
     std::fs::write(&victim, "untouched").unwrap();
@@ -239,7 +251,7 @@ async fn sl_13_a_planted_link_is_not_followed() {
     writer.write(bytes).await.unwrap();
     assert!(writer.finish().await.is_err());
     assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
-    for folder in ["", "artifacts", "artifacts/writing", "owners"] {
+    for folder in ["", "artifacts", "artifacts/writing", "writers"] {
         let mode = std::fs::metadata(fixture.directory().join(folder)).unwrap();
         assert_eq!(mode.permissions().mode() & 0o777, 0o700, "{folder}");
     }
@@ -249,7 +261,7 @@ async fn sl_13_a_planted_link_is_not_followed() {
 async fn au_05_an_artifact_changed_in_place_is_refused() {
     let fixture = Fixture::new();
     let ledger = fixture.open().await;
-    let artifacts = ledger.file_artifacts();
+    let artifacts = ledger.expiring_artifacts();
     let id = keep(&artifacts, b"what was there before").await;
     artifacts.open(id).await.unwrap();
     // As long as it was, and found by the same store that has compared it before.
@@ -257,7 +269,7 @@ async fn au_05_an_artifact_changed_in_place_is_refused() {
     let error = artifacts.open(id).await.err().unwrap();
     assert_eq!(error.kind(), LedgerErrorKind::Corrupt);
     assert!(error.to_string().contains("changed after it was kept"));
-    let again = fixture.open().await.file_artifacts();
+    let again = fixture.open().await.expiring_artifacts();
     let error = again.open(id).await.err().unwrap();
     assert_eq!(error.kind(), LedgerErrorKind::Corrupt);
     // Keeping the same bytes again puts it right.

@@ -7,7 +7,7 @@ use haft_contract::{
     Terminal,
     host::{CallQuery, CallRecord, History as _, Ledger as _, LedgerErrorKind, Verification},
 };
-use haft_ledger::SqliteLedger;
+use haft_ledger::StoredLedger;
 use haft_testkit::{Harness, sample::Echo};
 use serde_json::json;
 use sqlx::SqliteConnection;
@@ -32,15 +32,15 @@ async fn execute(connection: &mut SqliteConnection, sql: &'static str) {
     sqlx::raw_sql(sql).execute(connection).await.unwrap();
 }
 
-async fn opened(fixture: &Fixture, open_wait: Duration) -> SqliteLedger {
+async fn opened(fixture: &Fixture, open_wait: Duration) -> StoredLedger {
     let mut options = fixture.options();
     options.max_queued_bytes = SPACE;
     options.open_wait = open_wait;
-    SqliteLedger::open(options).await.unwrap().0
+    StoredLedger::open(options).await.unwrap().0
 }
 
 /// Opens a call if that needs no waiting.
-async fn open_now(ledger: &SqliteLedger) -> Option<()> {
+async fn open_now(ledger: &StoredLedger) -> Option<()> {
     let asked = request("s1", "sample", json!({}));
     let record: Box<dyn CallRecord> = tokio::select! {
         biased;
@@ -53,7 +53,7 @@ async fn open_now(ledger: &SqliteLedger) -> Option<()> {
 }
 
 /// Makes calls with large output until the next one would have to wait.
-async fn fill(ledger: &SqliteLedger) -> usize {
+async fn fill(ledger: &StoredLedger) -> usize {
     let mut calls = 0;
     while open_now(ledger).await.is_some() {
         calls += 1;
@@ -61,7 +61,7 @@ async fn fill(ledger: &SqliteLedger) -> usize {
     calls
 }
 
-async fn recorded(ledger: &SqliteLedger) -> usize {
+async fn recorded(ledger: &StoredLedger) -> usize {
     let verified = ledger.verify(&tenant()).await.unwrap();
     assert!(
         matches!(verified, Verification::Intact { .. }),
@@ -171,7 +171,7 @@ async fn a_tiny_queue_slows_many_calls_down_and_refuses_none() {
     options.max_queued_bytes = 64 * 1024;
     // A machine may stop for seconds; nobody may be refused for being one of many.
     options.open_wait = Duration::from_mins(1);
-    let ledger = SqliteLedger::open(options).await.unwrap().0;
+    let ledger = StoredLedger::open(options).await.unwrap().0;
     let harness = Harness::memory()
         .tools(vec![haft_contract::erased::erase(Echo).unwrap()])
         .ledger(Arc::new(ledger.clone()))

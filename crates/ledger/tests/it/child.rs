@@ -5,14 +5,13 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     sync::Arc,
-    time::Duration,
 };
 
 use haft_contract::{
     Terminal,
     host::{ApprovalQuestion, Durability, Ledger as _, LedgerErrorKind},
 };
-use haft_ledger::{LedgerOptions, SqliteLedger};
+use haft_ledger::{LedgerOptions, StoredLedger};
 use serde_json::json;
 
 use crate::support::{
@@ -21,6 +20,7 @@ use crate::support::{
 
 const PART: &str = "HAFT_LEDGER_TEST_PART";
 const DIRECTORY: &str = "HAFT_LEDGER_TEST_DIRECTORY";
+const DATABASE: &str = "HAFT_LEDGER_TEST_DATABASE";
 
 /// How many calls the `append` part makes.
 pub(crate) const CALLS: usize = 40;
@@ -33,6 +33,21 @@ impl Player {
     pub(crate) fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Waits until it says that it has reached its point.
+    pub(crate) fn wait_ready(mut self) -> Self {
+        let output = BufReader::new(self.0.stdout.as_mut().unwrap());
+        let ready = output
+            .lines()
+            .any(|line| line.unwrap().contains("at its point"));
+        assert!(ready, "the child ended before it reached its point");
+        self
     }
 
     /// Waits until it ends by itself and says whether it was content.
@@ -50,29 +65,49 @@ impl Drop for Player {
 
 /// Starts a child; returns once it says that it has reached its point.
 pub(crate) fn play(part: &str, directory: &Path) -> Player {
-    wait_ready(start(part, directory, None))
+    start(part, directory, None).wait_ready()
 }
 
-/// Starts a child without waiting.
-pub(crate) fn start(part: &str, directory: &Path, shell_prefix: Option<&str>) -> Player {
+/// The same with the record in a database.
+pub(crate) fn play_on(part: &str, directory: &Path, database: &str) -> Player {
+    start_on(part, directory, database).wait_ready()
+}
+
+/// Starts a child on a database without waiting.
+pub(crate) fn start_on(part: &str, directory: &Path, database: &str) -> Player {
+    spawn(other_process().env(DATABASE, database), part, directory)
+}
+
+/// Starts a child without waiting; by a shell whose script ends with what runs it.
+pub(crate) fn start(part: &str, directory: &Path, script: Option<&str>) -> Player {
     let binary = std::env::current_exe().unwrap();
-    let arguments = [
-        "--exact",
-        "child::the_other_process",
-        "--ignored",
-        "--nocapture",
-    ];
-    let mut command = match shell_prefix {
-        None => Command::new(binary),
-        Some(prefix) => {
+    let mut command = match script {
+        None => other_process(),
+        Some(script) => {
             let mut shell = Command::new("sh");
-            shell.arg("-c").arg(format!("{prefix} exec \"$0\" \"$@\""));
-            shell.arg(binary);
+            shell.arg("-c").arg(format!("{script} \"$0\" \"$@\""));
+            shell.arg(binary).args(ARGUMENTS);
             shell
         }
     };
+    spawn(&mut command, part, directory)
+}
+
+const ARGUMENTS: [&str; 4] = [
+    "--exact",
+    "child::the_other_process",
+    "--ignored",
+    "--nocapture",
+];
+
+fn other_process() -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(ARGUMENTS);
+    command
+}
+
+fn spawn(command: &mut Command, part: &str, directory: &Path) -> Player {
     let child = command
-        .args(arguments)
         .env(PART, part)
         .env(DIRECTORY, directory)
         .stdout(Stdio::piped())
@@ -82,35 +117,41 @@ pub(crate) fn start(part: &str, directory: &Path, shell_prefix: Option<&str>) ->
     Player(child)
 }
 
-fn wait_ready(mut player: Player) -> Player {
-    let output = BufReader::new(player.0.stdout.as_mut().unwrap());
-    let ready = output
-        .lines()
-        .any(|line| line.unwrap().contains("at its point"));
-    assert!(ready, "the child ended before it reached its point");
-    player
-}
-
 #[test]
 #[ignore = "child: the other process of the crash tests"]
 fn the_other_process() {
     let part = std::env::var(PART).unwrap();
     let directory = std::env::var_os(DIRECTORY).unwrap();
-    let options = LedgerOptions::new(&directory, Arc::new(Fixed));
+    let mut options = LedgerOptions::new(&directory, Arc::new(Fixed));
+    options.database = std::env::var(DATABASE).ok();
+    let again = options.clone();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
         .unwrap();
     runtime.block_on(async {
-        let (ledger, _) = SqliteLedger::open(options).await.unwrap();
+        if part == "migrate" {
+            let database = options.database.unwrap();
+            return crate::postgres::migration::carry_halfway(Path::new(&directory), &database)
+                .await;
+        }
+        let (ledger, _) = StoredLedger::open(options).await.unwrap();
         match part.as_str() {
             "append" => append(&ledger).await,
-            "disk_full" => disk_full(&ledger).await,
+            "disk_full" => crate::failure::disk_full(&ledger).await,
+            "read_only" => crate::failure::read_only(&ledger, again).await,
             "wait" => crate::waiting::wait(&ledger, Path::new(&directory)).await,
             "read_from_a" => crate::labels::read_from_a(&ledger).await,
             "hold_hang" => crate::resume::hold(&ledger, "hang").await,
             "hold_sleep" => crate::resume::hold(&ledger, "sleep").await,
+            flood if flood.starts_with("flood ") => {
+                let effects = flood.trim_start_matches("flood ");
+                crate::many_instances::flood(&ledger, effects).await;
+            }
+            work if work.starts_with("work ") => {
+                crate::crash::work(&ledger, work.trim_start_matches("work ")).await;
+            }
             "start_approved" => start_approved(&ledger).await,
             "asked" | "approved" => {
                 let _open = ask(&ledger, &part).await;
@@ -127,7 +168,7 @@ fn the_other_process() {
 }
 
 /// Brings one call to a named point.
-async fn reach(ledger: &SqliteLedger, point: &str) -> Box<dyn haft_contract::host::CallRecord> {
+async fn reach(ledger: &StoredLedger, point: &str) -> Box<dyn haft_contract::host::CallRecord> {
     let asked = request("s1", "sample", json!({"point": point}));
     let id = asked.id;
     let record = ledger.open(&asked, NOW).await.unwrap();
@@ -167,7 +208,7 @@ async fn reach(ledger: &SqliteLedger, point: &str) -> Box<dyn haft_contract::hos
 }
 
 /// Asks a question, and answers it if that is the part.
-async fn ask(ledger: &SqliteLedger, part: &str) -> Box<dyn haft_contract::host::CallRecord> {
+async fn ask(ledger: &StoredLedger, part: &str) -> Box<dyn haft_contract::host::CallRecord> {
     let asked = request("s1", "sample", json!({}));
     let record = ledger.open(&asked, NOW).await.unwrap();
     let asks = ApprovalQuestion {
@@ -183,7 +224,7 @@ async fn ask(ledger: &SqliteLedger, part: &str) -> Box<dyn haft_contract::host::
 }
 
 /// Ten calls at once that want to start with the same approval.
-async fn start_approved(ledger: &SqliteLedger) {
+async fn start_approved(ledger: &StoredLedger) {
     let found = ledger.approvals().ask(question("s1", 1)).await.unwrap();
     let starts = (0..10).map(|_| {
         let ledger = ledger.clone();
@@ -206,7 +247,7 @@ async fn start_approved(ledger: &SqliteLedger) {
 }
 
 /// Forty calls, ten at a time, and a clean end.
-async fn append(ledger: &SqliteLedger) {
+async fn append(ledger: &StoredLedger) {
     for _ in 0..CALLS / 10 {
         let calls = (0..10).map(|_| {
             let ledger = ledger.clone();
@@ -220,40 +261,4 @@ async fn append(ledger: &SqliteLedger) {
         }
     }
     ledger.close().await.unwrap();
-}
-
-/// Runs under a limit on file sizes that it lifts itself, as a disk that fills up and is cleared.
-async fn disk_full(ledger: &SqliteLedger) {
-    let text = "x".repeat(20_000);
-    let refused = loop {
-        let asked = request("s1", "sample", json!({"text": text}));
-        match ledger.open(&asked, NOW).await {
-            Err(error) => break error,
-            Ok(record) => {
-                let begun = vec![writes(asked.id), started(asked.id)];
-                // A refusal here is what `open` then says too.
-                let _ = record.append(begun, Durability::Durable).await;
-                record.settle(vec![settled(asked.id, Terminal::Succeeded, "done")]);
-            }
-        }
-    };
-    assert_eq!(refused.kind(), LedgerErrorKind::Unavailable);
-    assert!(ledger.counters().failures > 0);
-    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
-    limit.current = limit.maximum;
-    rustix::process::setrlimit(rustix::process::Resource::Fsize, limit).unwrap();
-    let again = async {
-        loop {
-            if ledger.flush().await.is_ok() {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        let (_, record) = whole_call(ledger, "after", "room again").await;
-        record.settled().await.unwrap();
-        ledger.close().await.unwrap();
-    };
-    tokio::time::timeout(haft_testkit::PATIENCE, again)
-        .await
-        .unwrap();
 }

@@ -1,4 +1,4 @@
-//! What the ledger on SQLite must do, shown from outside: through the contract's traits, through
+//! What the ledger must do, on SQLite and (`postgres/`) on PostgreSQL, shown from outside: through the contract's traits, through
 //! the bytes it leaves on disk, and by killing processes that use it.
 
 #![allow(
@@ -18,13 +18,22 @@ mod backlog;
 mod chain;
 mod child;
 mod crash;
+mod engine;
 mod failure;
+mod grants;
 mod group;
+mod growth;
 mod labels;
+mod many_instances;
+mod objects;
+mod open_calls;
+mod postgres;
+mod ranges;
 mod record;
 mod resume;
 mod secrets;
 mod store;
 mod suite;
 mod support;
+mod transfer;
 mod waiting;

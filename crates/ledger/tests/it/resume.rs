@@ -9,7 +9,7 @@ use haft_contract::{
     erased::erase,
     host::{Acceptance, Epoch, History as _, Ledger as _, LedgerErrorKind},
 };
-use haft_ledger::SqliteLedger;
+use haft_ledger::StoredLedger;
 use haft_testkit::{FixedPolicy, Harness, principal, sample};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -56,11 +56,11 @@ impl Tool for Hang {
 }
 
 /// A process that runs calls.
-fn worker(ledger: &SqliteLedger) -> Harness {
+fn worker(ledger: &StoredLedger) -> Harness {
     under(FixedPolicy::allow_all(), ledger)
 }
 
-fn under(policy: FixedPolicy, ledger: &SqliteLedger) -> Harness {
+fn under(policy: FixedPolicy, ledger: &StoredLedger) -> Harness {
     let tools = vec![
         erase(sample::Append).unwrap(),
         erase(sample::Sleep).unwrap(),
@@ -188,7 +188,7 @@ async fn a_request_that_was_tampered_with_is_not_run() {
 }
 
 /// The part of the process that is killed: it claims a call, and is in the middle of it.
-pub(crate) async fn hold(ledger: &SqliteLedger, tool: &str) {
+pub(crate) async fn hold(ledger: &StoredLedger, tool: &str) {
     let runs = worker(ledger);
     let arguments = match tool {
         "sleep" => json!({ "ms": 3_600_000 }),
@@ -246,7 +246,7 @@ async fn a_worker_that_is_killed_loses_nothing_and_repeats_nothing() {
 }
 
 /// Waits until a call was started so often.
-async fn started(ledger: &SqliteLedger, call: CallId, times: usize) {
+async fn started(ledger: &StoredLedger, call: CallId, times: usize) {
     loop {
         ledger.flush().await.unwrap();
         let events = ledger.events(&principal().tenant, call).await.unwrap();
@@ -258,7 +258,7 @@ async fn started(ledger: &SqliteLedger, call: CallId, times: usize) {
     }
 }
 
-async fn only_call(ledger: &SqliteLedger) -> CallId {
+async fn only_call(ledger: &StoredLedger) -> CallId {
     let query = haft_contract::host::CallQuery {
         limit: 2,
         ..Default::default()

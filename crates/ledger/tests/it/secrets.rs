@@ -6,10 +6,13 @@ use haft_contract::{
     Access, Arguments, CallEvent, Effects, Terminal, WorkPath,
     host::{CallQuery, Durability, History as _, Ledger as _},
 };
-use haft_ledger::{REDACTED, SqliteLedger};
+use haft_ledger::{REDACTED, StoredLedger};
 use serde_json::json;
 
-use crate::support::{Fixture, NOW, at, outcome, planned, request, tenant};
+use crate::{
+    engine::EngineFixture,
+    support::{Fixture, NOW, at, outcome, planned, request, settled, tenant},
+};
 
 const CANARIES: [&str; 7] = [
     "correct-horse-battery-staple",
@@ -40,23 +43,31 @@ fn files(directory: &Path, found: &mut Vec<(String, Vec<u8>)>) {
     }
 }
 
-fn assert_clean(fixture: &Fixture) {
+/// What is recorded as it is, so that what was looked through is where the record is.
+const RECORDED: &str = "an ordinary word";
+
+fn assert_clean(fixture: &impl EngineFixture) {
     let mut found = Vec::new();
-    files(&fixture.directory(), &mut found);
-    assert!(found.iter().any(|(name, _)| name.ends_with("ledger.db")));
+    for directory in fixture.directories() {
+        files(&directory, &mut found);
+    }
+    let holds = |bytes: &[u8], text: &str| bytes.windows(text.len()).any(|w| w == text.as_bytes());
+    assert!(found.iter().any(|(_, bytes)| holds(bytes, RECORDED)));
     for (name, bytes) in found {
         for canary in CANARIES {
-            let holds = bytes.windows(canary.len()).any(|w| w == canary.as_bytes());
-            assert!(!holds, "`{canary}` is in {name}");
+            assert!(!holds(&bytes, canary), "`{canary}` is in {name}");
         }
     }
 }
 
 #[tokio::test]
 async fn au_01_canaries_are_in_no_byte_of_the_record() {
-    let fixture = Fixture::new();
+    canaries_are_in_no_byte(&Fixture::new()).await;
+}
+
+pub(crate) async fn canaries_are_in_no_byte(fixture: &impl EngineFixture) {
     let options = fixture.options().secret(CANARIES[0]);
-    let (ledger, _) = SqliteLedger::open(options).await.unwrap();
+    let (ledger, _) = StoredLedger::open(options).await.unwrap();
     let text = text_with_canaries();
     let input =
         json!({"command": text, "password": CANARIES[6], "nested": [{"api_key": CANARIES[6]}]});
@@ -71,7 +82,11 @@ async fn au_01_canaries_are_in_no_byte_of_the_record() {
         )
         .await
         .unwrap();
-    assert_clean(&fixture);
+    let ordinary = request("s1", "sample", json!({"text": RECORDED}));
+    let other = ledger.open(&ordinary, NOW).await.unwrap();
+    other.settle(vec![settled(ordinary.id, Terminal::Succeeded, RECORDED)]);
+    other.settled().await.unwrap();
+    assert_clean(fixture);
     let mut ended = outcome(id, Terminal::Failed, &text);
     ended.structured = Some(json!({"stdout": text, (CANARIES[0]): 1}));
     if let Some(failure) = &mut ended.error {
@@ -80,7 +95,7 @@ async fn au_01_canaries_are_in_no_byte_of_the_record() {
     let outcome = Arc::new(ended);
     record.settle(vec![at(id, CallEvent::Settled { outcome })]);
     record.settled().await.unwrap();
-    assert_clean(&fixture);
+    assert_clean(fixture);
     let call = ledger.call(&tenant(), id).await.unwrap().unwrap();
     assert!(call.summary.contains(REDACTED));
     // The words around the secrets are still found.
@@ -91,7 +106,7 @@ async fn au_01_canaries_are_in_no_byte_of_the_record() {
     };
     assert_eq!(ledger.calls(&tenant(), &query).await.unwrap().len(), 1);
     ledger.close().await.unwrap();
-    assert_clean(&fixture);
+    assert_clean(fixture);
 }
 
 /// Values with spaces, values in objects, and the short flags of well-known clients.
@@ -151,4 +166,43 @@ async fn a_secret_learnt_later_is_kept_out_from_then_on() {
     let _record = ledger.open(&asked, NOW).await.unwrap();
     let events = ledger.events(&tenant(), asked.id).await.unwrap();
     assert_eq!(events[0].body["arguments"]["value"]["text"], REDACTED);
+}
+
+/// A model may escape what it need not, and nest as deep as it likes: neither hides a secret, nor
+/// makes a call that cannot be read.
+#[tokio::test]
+async fn neither_escapes_nor_depth_hide_a_secret() {
+    let fixture = Fixture::new();
+    let options = fixture.options().secret("gr\u{fc}n/geheim");
+    let (ledger, _) = StoredLedger::open(options).await.unwrap();
+    let deep = |depth: usize, inner: &str| {
+        format!("{}\"{inner}\"{}", "[".repeat(depth), "]".repeat(depth))
+    };
+    for text in [
+        r#"{"url":"postgres:\/\/u:hunter22@db"}"#.to_owned(),
+        r#"{"text":"gr\u00fcn\/geheim"}"#.to_owned(),
+        r#"{"\u0070assword":"hunter22"}"#.to_owned(),
+    ] {
+        let mut asked = request("s1", "sample", json!({}));
+        asked.arguments = Arguments::Text(text.clone());
+        let record = ledger.open(&asked, NOW).await.unwrap();
+        record.settle(vec![settled(asked.id, Terminal::Succeeded, "done")]);
+        record.settled().await.unwrap();
+        let events = ledger.events(&tenant(), asked.id).await.unwrap();
+        let kept = events[0].body["arguments"].to_string();
+        assert!(
+            !kept.contains("hunter22") && !kept.contains("geheim"),
+            "{kept}"
+        );
+    }
+    for depth in [90, 110, 126] {
+        let value = serde_json::from_str(&deep(depth, "sk-aaaaaaaaaaaaaaaaaaaaaaaa")).unwrap();
+        let asked = request("s1", "sample", value);
+        let record = ledger.open(&asked, NOW).await.unwrap();
+        record.settle(vec![settled(asked.id, Terminal::Succeeded, "done")]);
+        record.settled().await.unwrap();
+        let events = ledger.events(&tenant(), asked.id).await.unwrap();
+        let kept = events[0].body["arguments"].to_string();
+        assert!(!kept.contains("sk-aaaa"), "{kept}");
+    }
 }

@@ -5,11 +5,11 @@ use std::{
     time::Duration,
 };
 
-use haft_contract::host::{Durability, History as _, Ledger as _, LedgerErrorKind, Verification};
-use haft_ledger::{DirectoryError, OpenError, SCHEMA_VERSION, SqliteLedger};
+use haft_contract::host::{Durability, History as _, Ledger as _, LedgerErrorKind};
+use haft_ledger::{DirectoryError, OpenError, SCHEMA_VERSION, StoredLedger};
 use serde_json::json;
 
-use crate::support::{Fixture, NOW, approved, request, started, tenant, whole_call};
+use crate::support::{Fixture, NOW, request, started, tenant, whole_call};
 
 #[tokio::test]
 async fn every_file_is_private() {
@@ -39,7 +39,7 @@ async fn a_directory_that_is_a_link_is_refused() {
     let fixture = Fixture::new();
     let elsewhere = tempfile::tempdir().unwrap();
     symlink(elsewhere.path(), fixture.directory()).unwrap();
-    let refused = SqliteLedger::open(fixture.options()).await.unwrap_err();
+    let refused = StoredLedger::open(fixture.options()).await.unwrap_err();
     let OpenError::Directory(DirectoryError::NotDirectory(_)) = refused else {
         panic!("{refused:?}");
     };
@@ -54,7 +54,7 @@ async fn a_database_that_is_a_link_is_refused() {
     let moved = fixture.directory().join("moved.db");
     std::fs::rename(&database, &moved).unwrap();
     symlink(&moved, &database).unwrap();
-    let refused = SqliteLedger::open(fixture.options()).await.unwrap_err();
+    let refused = StoredLedger::open(fixture.options()).await.unwrap_err();
     assert!(matches!(refused, OpenError::Directory(_)), "{refused:?}");
 }
 
@@ -63,7 +63,7 @@ async fn a_newer_schema_is_refused() {
     let fixture = Fixture::new();
     fixture.open().await.close().await.unwrap();
     fixture.tamper("PRAGMA user_version = 99").await;
-    let refused = SqliteLedger::open(fixture.options()).await.unwrap_err();
+    let refused = StoredLedger::open(fixture.options()).await.unwrap_err();
     let OpenError::NewerSchema { found: 99, known } = refused else {
         panic!("{refused:?}");
     };
@@ -98,7 +98,7 @@ async fn places_for_open_calls_are_bounded_and_given_back() {
     let mut options = fixture.options();
     options.max_calls_in_flight = 2;
     options.open_wait = Duration::from_millis(50);
-    let (ledger, _) = SqliteLedger::open(options).await.unwrap();
+    let (ledger, _) = StoredLedger::open(options).await.unwrap();
     for _ in 0..5 {
         let (_, first) = whole_call(&ledger, "s1", "x").await;
         let (_, second) = whole_call(&ledger, "s1", "y").await;
@@ -114,35 +114,21 @@ async fn places_for_open_calls_are_bounded_and_given_back() {
     assert_eq!(refused.kind(), LedgerErrorKind::LimitExceeded);
 }
 
+/// Before the first release the record had another form. It is not read, and not touched.
 #[tokio::test]
-async fn a_record_of_the_first_schema_is_brought_up_to_date() {
+async fn a_record_from_before_the_first_release_is_refused_in_plain_words() {
     let fixture = Fixture::new();
-    let ledger = fixture.open().await;
-    let (_, record) = whole_call(&ledger, "s1", "before").await;
-    record.settled().await.unwrap();
-    ledger.close().await.unwrap();
+    fixture.open().await.close().await.unwrap();
     fixture
-        .tamper(
-            "DROP TABLE accepted; DROP TABLE approval; DROP TABLE grant_rule; DROP INDEX event_by_approval; DROP INDEX call_used;
-             ALTER TABLE call DROP COLUMN workspace; DROP TABLE seen;
-             CREATE TABLE seen (tenant TEXT NOT NULL, session TEXT NOT NULL, session_kind TEXT NOT NULL,
-                 user TEXT NOT NULL, agent TEXT NOT NULL, path TEXT NOT NULL, version TEXT NOT NULL,
-                 PRIMARY KEY (tenant, session, session_kind, user, agent, path)) STRICT, WITHOUT ROWID;
-             INSERT INTO seen VALUES ('local', 's1', 'main', 'ada', 'agent', 'a.txt', 'v1');
-             PRAGMA user_version = 1",
-        )
+        .tamper("PRAGMA application_id = 0; PRAGMA user_version = 5")
         .await;
-    let ledger = fixture.open().await;
-    approved(&ledger, 1).await;
-    let verified = ledger.verify(&tenant()).await.unwrap();
-    assert_eq!(verified, Verification::Intact { records: 4 });
-    let version = fixture.number("PRAGMA user_version").await;
-    assert_eq!(version, SCHEMA_VERSION);
-    // What is from before belongs to the workspace of which nothing more is known.
-    for count in [
-        "SELECT count(*) FROM call WHERE workspace = 'local'",
-        "SELECT count(*) FROM seen WHERE workspace = 'local' AND path = 'a.txt' AND version = 'v1'",
-    ] {
-        assert_eq!(fixture.number(count).await, 1, "{count}");
-    }
+    let refused = StoredLedger::open(fixture.options()).await.unwrap_err();
+    let says = refused.to_string();
+    assert!(says.contains("move its directory away"), "{says}");
+    assert_eq!(fixture.number("PRAGMA user_version").await, 5);
+    fixture
+        .tamper("PRAGMA application_id = 0x68616674; PRAGMA user_version = 1")
+        .await;
+    assert_eq!(fixture.number("PRAGMA user_version").await, SCHEMA_VERSION);
+    fixture.open().await.close().await.unwrap();
 }

@@ -7,7 +7,7 @@ use haft_contract::{
     TenantId,
     host::{History, Ledger},
 };
-use haft_ledger::SqliteLedger;
+use haft_ledger::StoredLedger;
 use haft_testkit::suite::ledger::LedgerFixture;
 
 use crate::{
@@ -15,25 +15,41 @@ use crate::{
     support::{Fixture, database},
 };
 
-struct SqliteFixture {
-    fixture: Fixture,
-    ledger: SqliteLedger,
+/// A record that the suite is played on.
+pub(crate) trait SuiteRecord: Send + Sized + 'static {
+    /// As the next process opens it.
+    async fn open(&self) -> StoredLedger;
+
+    /// Changes a row behind the ledger's back.
+    async fn tamper(&self, tenant: &TenantId, sequence: u64);
+
+    /// How many artifacts are kept, including unfinished ones.
+    fn kept_artifacts(&self) -> usize;
 }
 
-impl SqliteFixture {
+/// A record and the ledger that has it open.
+pub(crate) struct SuiteFixture<R> {
+    pub(crate) record: R,
+    ledger: StoredLedger,
+}
+
+impl<R: SuiteRecord> SuiteFixture<R> {
+    pub(crate) async fn on(record: R) -> Self {
+        let ledger = record.open().await;
+        Self { record, ledger }
+    }
+
     /// The suite makes its fixtures inside a runtime and without waiting, so another thread waits.
-    fn new() -> Self {
+    pub(crate) fn opened_by(make: impl AsyncFnOnce() -> R + Send + 'static) -> Self {
         let opened = std::thread::spawn(|| {
-            let fixture = Fixture::new();
             let runtime = tokio::runtime::Runtime::new().unwrap();
-            let ledger = runtime.block_on(fixture.open());
-            Self { fixture, ledger }
+            runtime.block_on(async { Self::on(make().await).await })
         });
         opened.join().unwrap()
     }
 }
 
-impl LedgerFixture for SqliteFixture {
+impl<R: SuiteRecord> LedgerFixture for SuiteFixture<R> {
     fn ledger(&self) -> Arc<dyn Ledger> {
         Arc::new(self.ledger.clone())
     }
@@ -43,17 +59,31 @@ impl LedgerFixture for SqliteFixture {
     }
 
     async fn another(&self) -> Arc<dyn Ledger> {
-        Arc::new(self.fixture.open().await)
+        Arc::new(self.record.open().await)
     }
 
     async fn reopen(&mut self) {
         self.ledger.close().await.unwrap();
-        self.ledger = self.fixture.open().await;
+        self.ledger = self.record.open().await;
     }
 
     async fn tamper(&self, tenant: &TenantId, sequence: u64) {
-        let mut connection = database(&self.fixture.directory()).await;
-        sqlx::query("UPDATE event SET body = '{}' WHERE tenant = ?1 AND sequence = ?2")
+        self.record.tamper(tenant, sequence).await;
+    }
+
+    async fn kept_artifacts(&self) -> usize {
+        self.record.kept_artifacts()
+    }
+}
+
+impl SuiteRecord for Fixture {
+    async fn open(&self) -> StoredLedger {
+        self.open().await
+    }
+
+    async fn tamper(&self, tenant: &TenantId, sequence: u64) {
+        let mut connection = database(&self.directory()).await;
+        sqlx::query("UPDATE record SET body = x'5b5d' WHERE position = ?2 AND tenant = (SELECT id FROM tenant WHERE name = ?1)")
             .bind(tenant.as_str())
             .bind(i64::try_from(sequence).unwrap())
             .execute(&mut connection)
@@ -61,9 +91,9 @@ impl LedgerFixture for SqliteFixture {
             .unwrap();
     }
 
-    async fn kept_artifacts(&self) -> usize {
-        kept(&self.fixture).len()
+    fn kept_artifacts(&self) -> usize {
+        kept(self).len()
     }
 }
 
-haft_testkit::ledger_suite!(SqliteFixture::new());
+haft_testkit::ledger_suite!(SuiteFixture::opened_by(async || Fixture::new()));

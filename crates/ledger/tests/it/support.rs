@@ -18,7 +18,7 @@ use haft_contract::{
     ops::{BackendId, Tier},
     outcome::Failure,
 };
-use haft_ledger::{LedgerOptions, Recovery, SqliteLedger};
+use haft_ledger::{LedgerOptions, Recovery, StoredLedger};
 use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 
@@ -53,12 +53,12 @@ impl Fixture {
         LedgerOptions::new(self.directory(), Arc::new(Fixed))
     }
 
-    pub(crate) async fn open(&self) -> SqliteLedger {
+    pub(crate) async fn open(&self) -> StoredLedger {
         self.recover().await.0
     }
 
-    pub(crate) async fn recover(&self) -> (SqliteLedger, Recovery) {
-        SqliteLedger::open(self.options()).await.unwrap()
+    pub(crate) async fn recover(&self) -> (StoredLedger, Recovery) {
+        StoredLedger::open(self.options()).await.unwrap()
     }
 
     /// Changes the database behind the ledger's back.
@@ -116,7 +116,7 @@ pub(crate) fn planned(call: CallId, effects: Effects, access: Access) -> Recorde
         effects,
         backend: BackendId::new("memory"),
         workspace_id: haft_contract::WorkspaceId::local(),
-        workspace: "/work".to_owned(),
+        workspace: "/work".into(),
         tier: Tier::InProcess,
         egress: None,
         deadline: Duration::from_secs(30),
@@ -183,7 +183,7 @@ pub(crate) fn question(session: &str, number: u8) -> ApprovalQuestion {
 
 /// Says yes to a question from the record.
 pub(crate) async fn approve(
-    ledger: &SqliteLedger,
+    ledger: &StoredLedger,
     asked: &Approval,
 ) -> Result<Approval, AnswerError> {
     let yes = GivenAnswer {
@@ -199,7 +199,7 @@ pub(crate) async fn approve(
 }
 
 /// An approved question of session `s1`.
-pub(crate) async fn approved(ledger: &SqliteLedger, number: u8) -> Approval {
+pub(crate) async fn approved(ledger: &StoredLedger, number: u8) -> Approval {
     let asked = ledger.approvals().ask(question("s1", number)).await;
     approve(ledger, &asked.unwrap()).await.unwrap()
 }
@@ -228,7 +228,7 @@ pub(crate) fn settled(call: CallId, terminal: Terminal, text: &str) -> RecordedE
 
 /// A whole call that changes something, settled but not yet waited for.
 pub(crate) async fn whole_call(
-    ledger: &SqliteLedger,
+    ledger: &StoredLedger,
     session: &str,
     text: &str,
 ) -> (CallId, Box<dyn CallRecord>) {

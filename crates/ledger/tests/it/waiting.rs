@@ -6,7 +6,7 @@ use haft_contract::{
     PlanDigest,
     host::{ApprovalId, ApprovalQuestion, ApprovalState, Clock as _, Ledger as _, LedgerErrorKind},
 };
-use haft_ledger::SqliteLedger;
+use haft_ledger::StoredLedger;
 use haft_testkit::TestClock;
 
 use crate::{
@@ -48,7 +48,7 @@ async fn whoever_waits_is_told_that_the_question_lapsed() {
     let clock = TestClock::at(NOW);
     let mut options = fixture.options();
     options.clock = Arc::new(clock.clone());
-    let (ledger, _) = SqliteLedger::open(options).await.unwrap();
+    let (ledger, _) = StoredLedger::open(options).await.unwrap();
     let store = ledger.approvals();
     let asked = store.ask(question("s1", 1)).await.unwrap();
     let id = asked.id;
@@ -108,7 +108,7 @@ async fn ap_13_ten_thousand_waiting_cost_little() {
 }
 
 /// The part of the process that waits: for every question there is.
-pub(crate) async fn wait(ledger: &SqliteLedger, directory: &Path) {
+pub(crate) async fn wait(ledger: &StoredLedger, directory: &Path) {
     let mut connection = database(directory).await;
     let ids: Vec<String> = sqlx::query_scalar("SELECT id FROM approval ORDER BY state")
         .fetch_all(&mut connection)

@@ -12,10 +12,7 @@ use haft_contract::host::Timestamp;
 use serde_json::Value;
 
 use super::{Digest, Item, LapseReason, Origin, Pins};
-use crate::{
-    name::ServerId,
-    upstream::connection::{Definitions, ProtocolEra},
-};
+use crate::{definitions::Definitions, name::ServerId, protocol_era::ProtocolEra};
 
 /// What a server last offered.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 
 use super::{Digest, Item, ItemKey, Kind, digest::is_exact};
 use crate::{
+    definitions::Definitions,
     foreign::{shown, shown_within},
     name::{ServerId, ToolNaming, tool_name},
     size::json_bytes_within,
-    upstream::connection::Definitions,
 };
 
 /// The most definitions of one kind a server may have.

@@ -10,34 +10,7 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use crate::{client::Client, name::ServerId};
-
-/// The protocol generation a server speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ProtocolEra {
-    /// With `initialize`: up to 2025-11-25.
-    Legacy,
-    /// Stateless: from 2026-07-28.
-    Modern,
-}
-
-/// What a server offers, as received. Lists are complete: every page was fetched.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Definitions {
-    /// The server's self-description; shown, never trusted.
-    pub server: Value,
-    /// Its capabilities.
-    pub capabilities: Value,
-    /// The server's own usage instructions.
-    pub instructions: Option<String>,
-    /// Each a `Tool` of the protocol, including fields we do not know.
-    pub tools: Vec<Value>,
-    /// Each a `Resource`.
-    pub resources: Vec<Value>,
-    /// Each a `ResourceTemplate`.
-    pub templates: Vec<Value>,
-    /// Each a `Prompt`.
-    pub prompts: Vec<Value>,
-}
+pub use crate::{definitions::Definitions, protocol_era::ProtocolEra};
 
 /// A change on the server.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use haft_mcp::upstream::owner::CredentialOwner;
 use std::{sync::Arc, time::Duration};
 
-use haft_ledger::{LedgerOptions, SqliteLedger};
+use haft_ledger::{LedgerOptions, StoredLedger};
 use haft_mcp::{
     client::Clients,
     mounts::CHANGES_KEPT,
@@ -151,7 +151,7 @@ impl Drop for House {
 /// A runtime that allows everything and records in a file, as `haft mcp` does.
 async fn runtime(calls: &Arc<LiveCalls>, record: &TempDir) -> Runtime {
     let options = LedgerOptions::new(record.path().join("record"), Arc::new(SystemClock));
-    let (ledger, _) = SqliteLedger::open(options).await.unwrap();
+    let (ledger, _) = StoredLedger::open(options).await.unwrap();
     let (operations, _) = memory::operations();
     Runtime::builder()
         .operations(operations)

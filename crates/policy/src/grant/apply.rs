@@ -1,5 +1,7 @@
 //! Decides again with grants, after rules and presets said that a person must be asked.
 
+use std::sync::Arc;
+
 use haft_contract::{
     AgentId,
     host::{Decision, Grant, GrantScope, Question, RuleRef, Timestamp, Verdict},
@@ -18,7 +20,11 @@ const ANY_TIME: Timestamp = Timestamp(i64::MIN);
 
 impl CedarPolicy {
     /// The decision with grants on a question that would ask a person without them.
-    pub(crate) fn apply_grants(&self, question: &Question<'_>, without: Decision) -> Decision {
+    pub(crate) fn apply_grants(
+        &self,
+        question: &Question<'_>,
+        without: Arc<Decision>,
+    ) -> Arc<Decision> {
         let holding: Vec<&Grant> = question
             .grants
             .iter()
@@ -33,7 +39,7 @@ impl CedarPolicy {
             match judged.judgement.verdict {
                 Verdict::Allow => {}
                 Verdict::Ask => open.push(judged),
-                Verdict::Deny => return self.decision(question, &judged),
+                Verdict::Deny => return Arc::new(self.decision(question, &judged)),
             }
         }
         // The tool itself comes last: by then its accesses are known to be covered.
@@ -42,7 +48,7 @@ impl CedarPolicy {
         let mut reason = None;
         for judged in open {
             let Some(grant) = self.covering(&holding, &used, question, &judged) else {
-                return self.decision(question, &judged);
+                return Arc::new(self.decision(question, &judged));
             };
             reason.get_or_insert_with(|| {
                 let what = InWords(judged.item, question.tool.key.tool.as_str());
@@ -56,14 +62,14 @@ impl CedarPolicy {
         let (Some(first), Some((reason, access))) = (used.first(), reason) else {
             return without;
         };
-        Decision {
+        Arc::new(Decision {
             verdict: Verdict::Allow,
             rule: Some(rule_ref(first)),
             reason,
             access,
             grants: used.iter().map(|grant| grant.id).collect(),
-            ..without
-        }
+            ..Arc::unwrap_or_clone(without)
+        })
     }
 
     /// The grant that covers what was judged, preferring one already used here, then one without a

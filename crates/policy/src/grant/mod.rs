@@ -5,11 +5,12 @@
 //! stays a denial, and a plan is allowed only if every part of it is. The host decides where a
 //! grant applies, and how long; this module reads no clock.
 //!
-//! Read in this order: `rule` (what can be granted), `cover` (what it then covers), `apply` (the
-//! decision), `propose` (what to offer).
+//! Read in this order: `rule` (what can be granted), `cover` (what it then covers), `keys` (how
+//! it is found), `apply` (the decision), `propose` (what to offer).
 
 mod apply;
 mod cover;
+mod keys;
 mod propose;
 mod rule;
 mod runner;
@@ -17,4 +18,5 @@ mod runner;
 pub use propose::narrowest_rules;
 pub use rule::{GrantRefusal, GrantRule};
 
+pub(crate) use keys::keys_of;
 pub(crate) use rule::GrantRules;

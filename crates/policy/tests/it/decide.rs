@@ -57,6 +57,10 @@ fn a_rule_about_a_command_finds_it_inside_a_script() {
         "ls && (cd src; timeout 5 rm x)",
         "sh -c 'rm x'",
         "echo $(rm x)",
+        "find . -exec rm {} +",
+        "find . -execdir rm {} +",
+        "find . -ok rm {} ';'",
+        "find . -okdir rm {} ';'",
     ] {
         check(&workspace, &bash(script), Deny);
     }
@@ -74,6 +78,21 @@ fn a_rule_about_a_command_finds_it_inside_a_script() {
         "running `$X` is not fully understood, so it asks: which program it runs is known only \
          when it runs"
     );
+}
+
+#[test]
+fn a_rule_about_a_command_reaches_what_may_run_it() {
+    let rules = policy("[policy]\nallow = [\"bash\"]\ndeny = [\"bash(rm *)\", \"bash(g*t push)\"]");
+    let bash = |script: &str| Call::bash(script).tier(Tier::T2);
+    for script in ["npx x", "crontab x", "tmux x", "chrt 1 rm x"] {
+        check(&rules, &bash(script), Ask);
+    }
+    for script in ["git push", "git --no-pager push", "timeout 5 git push"] {
+        check(&rules, &bash(script), Deny);
+    }
+    for script in ["deploy x", "git pull", "ls rm"] {
+        check(&rules, &bash(script), Allow);
+    }
 }
 
 #[test]
@@ -95,6 +114,10 @@ fn what_a_command_touches_is_judged_too() {
         "echo x > docs/a",
         "cp a docs/b",
         "cd docs; echo x > a",
+        "echo x > ../w/docs/a",
+        "(echo x) > docs/a",
+        "{ echo x; } > docs/a",
+        "(echo x; echo y) > docs/a",
         "tee docs/a",
         "bash -c 'cat .env'",
     ] {
@@ -106,10 +129,15 @@ fn what_a_command_touches_is_judged_too() {
         "cat $F",
         "cat *",
         "cd $D; cat x",
+        "cd ..; python3 x.py a",
+        "cd -; python3 x.py a",
         "docker run --env-file=.env x",
     ] {
         check(&rules, &bash(script), Ask);
     }
+    // One file more than are looked at.
+    let many = format!("cat {}.env", "a ".repeat(64));
+    assert_ne!(bash(&many).decide(&rules).verdict, Allow);
     for script in [
         "cat a",
         "echo .env",
@@ -224,7 +252,8 @@ fn typing_into_a_process_is_judged_like_a_command() {
 /// A shell in the background is no way around a rule over commands.
 #[test]
 fn a_rule_over_commands_makes_typing_ask() {
-    let push = Call::types("git push\n", "bash").tier(Tier::T2);
+    let typed = |text: &str| Call::types(text, "bash").tier(Tier::T2);
+    let push = typed("git push\n");
     let open = policy("[policy]\npreset = \"workspace\"");
     check(&open, &push, Allow);
     let rule = policy("[policy]\npreset = \"workspace\"\ndeny = [\"bash(git push*)\"]");
@@ -233,7 +262,23 @@ fn a_rule_over_commands_makes_typing_ask() {
     for pattern in ["git push*", "bash"] {
         let rule = format!("[policy]\npreset = \"workspace\"\ndeny = [\"process({pattern})\"]");
         check(&policy(&rule), &push, Deny);
+        check(&policy(&rule), &typed(" git push\n"), Deny);
     }
+    // What is typed a piece at a time matches no pattern, so having one is reason enough.
+    let rule = policy("[policy]\npreset = \"workspace\"\ndeny = [\"process(git pull*)\"]");
+    check(&rule, &push, Ask);
+}
+
+#[test]
+fn a_script_that_is_spelt_out_may_write_what_it_names() {
+    let bash = |script: &str| Call::bash(script).tier(Tier::T2);
+    let whole = policy("[policy]\nallow = [\"bash(echo a > b)\"]");
+    check(&whole, &bash("echo a > b"), Allow);
+    check(&whole, &bash("echo a > c"), Ask);
+    // A star matches words, and the file after `>` is none.
+    let words = policy("[policy]\nallow = [\"bash(echo *)\"]");
+    check(&words, &bash("echo a"), Allow);
+    check(&words, &bash("echo a > b"), Ask);
 }
 
 #[test]
@@ -319,11 +364,29 @@ fn a_search_leaves_out_what_may_not_be_read() {
     );
     let beneath = Call::grep("src").decide(&rules);
     assert!(!beneath.withheld.contains(&"vault/**".to_owned()));
+    // Wherever the search starts, above the rule's directory or in it.
+    let nested = policy("[policy]\ndeny = [\"read(src/vault/**)\", \"read(src/*/key)\"]");
+    let key = ["src/*/key", "src/*/key/**"];
+    let above = Call::grep("src").decide(&nested);
+    assert_eq!(above.withheld, [key[0], key[1], "src/vault/**"]);
+    let inside = Call::grep("src/a/b").decide(&nested);
+    assert_eq!(inside.withheld, key);
     // The person is asked about exactly this, so it is not withheld from the answer.
     let private = Call::grep("private").decide(&rules);
     assert_eq!(private.verdict, Ask);
     assert_eq!(private.withheld, ["**/.env", "**/.env/**"]);
     assert!(Call::read("a").decide(&rules).withheld.is_empty());
+}
+
+#[test]
+fn an_allowed_path_is_itself_and_nothing_beneath_it() {
+    let rules = policy("[policy]\nallow = [\"write(a)\", \"write(b/*)\", \"write(c/**)\"]");
+    for inside in ["a", "b/x", "c/x", "c/x/y"] {
+        check(&rules, &Call::write(inside), Allow);
+    }
+    for beneath in ["a/x", "b/x/y", "d/a"] {
+        check(&rules, &Call::write(beneath), Ask);
+    }
 }
 
 #[test]

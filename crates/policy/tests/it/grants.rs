@@ -1,7 +1,10 @@
 //! Standing approvals: what they open, what they never open, and which ones are proposed.
 
+use std::sync::Arc;
+
 use haft_contract::{
-    Access, AgentId, SessionId, TenantId, UserId, WorkPath,
+    Access, AgentId, PathAccess, PathMode, PathScope, SessionId, TenantId, UserId, WorkPath,
+    access::{Command, CommandAccess},
     host::{
         Decision, Grant, GrantBreadth, GrantId, GrantProposal, GrantScope, Policy as _, Question,
         Timestamp, Verdict,
@@ -32,10 +35,11 @@ fn grant(rule: &str) -> Grant {
 }
 
 fn decide(policy: &CedarPolicy, call: &Call, grants: &[Grant]) -> Decision {
-    policy.decide(&Question {
+    let decision = policy.decide(&Question {
         grants,
         ..call.question()
-    })
+    });
+    Arc::unwrap_or_clone(decision)
 }
 
 fn with(policy: &CedarPolicy, call: &Call, rules: &[&str]) -> Decision {
@@ -196,6 +200,17 @@ fn a_grant_never_opens_a_denial() {
     ] {
         assert_eq!(with(&denying, &call, &rules).verdict, Verdict::Deny);
     }
+    // A rule that can match nothing denies everything its tool does.
+    let unmatched = policy("[policy]\ndeny = [\"deploy(prod.example.com)\"]");
+    let host = Access::Host {
+        host: "test.example.com".to_owned(),
+        port: 443,
+    };
+    let deploy = Call::from("embedded", "deploy", vec![host]);
+    assert_eq!(
+        with(&unmatched, &deploy, &["deploy"]).verdict,
+        Verdict::Deny
+    );
     // Where nobody is asked, nobody can be answered for.
     let locked = CedarPolicy::preset(Preset::Locked).unwrap();
     assert_eq!(
@@ -434,10 +449,6 @@ fn the_narrowest_rule_is_proposed_first() {
         proposed(&Call::write("README.md")),
         ["Exact: write(README.md)"]
     );
-    let host = |host: &str| Access::Host {
-        host: host.to_owned(),
-        port: 443,
-    };
     assert_eq!(
         proposed(&Call::of("web_fetch", vec![host("docs.rs")])),
         ["Hosts: web_fetch(domain:docs.rs)"]
@@ -470,16 +481,15 @@ fn nothing_is_proposed_for_what_cannot_be_granted() {
 #[test]
 fn what_a_deny_may_speak_of_is_granted_only_word_for_word() {
     let denying = policy("[policy]\npreset = \"workspace\"\ndeny = [\"read(**/.env)\"]\n");
-    let call = bash("somecat $F");
-    check(&denying, &call, Verdict::Ask);
-    assert_eq!(
-        with(&denying, &call, &["bash(somecat *)"]).verdict,
-        Verdict::Ask
-    );
-    assert_eq!(
-        with(&denying, &call, &["bash(somecat $F)"]).verdict,
-        Verdict::Allow
-    );
+    // What `$F` is cannot be known, and `.env` may be the name of a file.
+    for script in ["somecat $F", "somecat .env"] {
+        let call = bash(script);
+        check(&denying, &call, Verdict::Ask);
+        let decision = with(&denying, &call, &["bash(somecat *)"]);
+        assert_eq!(decision.verdict, Verdict::Ask, "{}", decision.reason);
+        let decision = with(&denying, &call, &[&format!("bash({script})")]);
+        assert_eq!(decision.verdict, Verdict::Allow, "{}", decision.reason);
+    }
 }
 
 #[test]
@@ -494,6 +504,192 @@ fn what_a_grant_means_is_said_in_words() {
     ] {
         let meaning = GrantRule::parse(rule).unwrap().meaning();
         assert!(meaning.contains(says), "{meaning}");
+    }
+}
+
+/// The grants that are found for a call among these.
+fn found(policy: &CedarPolicy, call: &Call, grants: &[Grant]) -> Vec<Grant> {
+    let keys = policy.grant_keys(&call.question());
+    let shared = |grant: &&Grant| {
+        let of_rule = policy.grant_rule_keys(&grant.rule);
+        of_rule.iter().any(|key| keys.contains(key))
+    };
+    grants.iter().filter(shared).cloned().collect()
+}
+
+/// What is decided and by which grants. The reason to ask may name another part of the call if
+/// there are grants at all.
+fn answer(policy: &CedarPolicy, call: &Call, grants: &[Grant]) -> (Verdict, Vec<GrantId>) {
+    let decision = decide(policy, call, grants);
+    (decision.verdict, decision.grants)
+}
+
+fn host(host: &str) -> Access {
+    Access::Host {
+        host: host.to_owned(),
+        port: 443,
+    }
+}
+
+/// Calls of every kind that a rule can be about.
+fn calls() -> Vec<Call> {
+    let database = Access::Database {
+        source: "shop".to_owned(),
+        writes: true,
+    };
+    let message = Access::Message {
+        channel: "chat".to_owned(),
+        target: "ada".to_owned(),
+    };
+    let remote = Access::RemoteTool {
+        provider: "github".to_owned(),
+        tool: "x".to_owned(),
+    };
+    let argv = Command::Argv(vec!["make".to_owned(), "all".to_owned()]);
+    let argv = Access::Command(CommandAccess {
+        command: argv,
+        cwd: WorkPath::root(),
+    });
+    let tree = Access::Path(PathAccess {
+        mode: PathMode::Write,
+        scope: PathScope::Tree,
+        path: path("src/a"),
+        resolved: None,
+        protected: None,
+    });
+    let mut calls = vec![
+        Call::write("src/a/b.rs"),
+        Call::write("src"),
+        Call::write("."),
+        Call::write("src/a[1].rs"),
+        Call::of("copy", vec![tree]),
+        Call::of("write", vec![through(Access::write(path("a")), "src/b.rs")]),
+        Call::of("web_fetch", vec![host("Docs.RS.")]),
+        Call::of("web_fetch", vec![host("a.b.example.com"), host("docs.rs")]),
+        Call::of("query", vec![database]),
+        Call::of("send", vec![message]),
+        Call::of("build", vec![argv]),
+        Call::from("github", "mcp__github__x", vec![remote]),
+        Call::types("ls", "bash"),
+    ];
+    let scripts = [
+        "cargo test -p x",
+        "/usr/bin/cargo test",
+        "git commit -m 'a b'",
+        "touch a b c d e f g h i j k l m n o p q r s t",
+        "cargo test && touch x | cat > y",
+        "$X",
+        "echo $(git log)",
+        "X=1 make",
+        "",
+    ];
+    calls.extend(scripts.map(bash));
+    calls
+}
+
+/// Rules in every shape, most of which cover one of those calls.
+const EVERY_RULE: [&str; 44] = [
+    "write",
+    "builtin/write",
+    "wri*",
+    "write(**)",
+    "write(src)",
+    "write(src/)",
+    "write(./src/a/b.rs)",
+    "write(src/**)",
+    "write(src/a/**)",
+    "write(src/*.rs)",
+    "write(src/a\\[1\\].rs)",
+    "write(src/**/*.rs)",
+    "write(**/b.rs)",
+    "write({src,a}/**)",
+    "write(*)",
+    "write(.)",
+    "copy(src/**)",
+    "copy(src/*/**)",
+    "copy(src/a)",
+    "web_fetch",
+    "web_fetch(domain:docs.rs)",
+    "web_fetch(domain:DOCS.rs.)",
+    "web_fetch(domain:*.example.com)",
+    "query(shop)",
+    "query(sh*)",
+    "send(chat:ada)",
+    "send(chat:*)",
+    "build",
+    "build(make all)",
+    "build(make *)",
+    "mcp__github__x",
+    "mcp__github__*",
+    "github/mcp__github__x",
+    "process",
+    "bash(cargo test *)",
+    "builtin/bash(cargo test *)",
+    "bash(cargo test -p x)",
+    "bash(cargo  test '-p' x)",
+    "bash(git commit -m \"a b\")",
+    "bash(touch *)",
+    "bash(touch a b c d e f g h i j k l m n o p q r s t)",
+    "bash(touch a b c d e f g h i j k l m n o p q r * t)",
+    "bash(cargo test && touch x | cat > y)",
+    "bash($X)",
+];
+
+#[test]
+fn whatever_covers_a_call_is_found_by_its_keys() {
+    let policy = policy(CAREFUL);
+    let calls = calls();
+    let mut covered = 0;
+    for call in &calls {
+        for rule in EVERY_RULE {
+            let grants = [grant(rule)];
+            let found = found(&policy, call, &grants);
+            assert_eq!(
+                answer(&policy, call, &found),
+                answer(&policy, call, &grants),
+                "{rule}"
+            );
+            covered += answer(&policy, call, &grants).1.len();
+        }
+        let all = EVERY_RULE.map(grant);
+        let found = found(&policy, call, &all);
+        assert_eq!(answer(&policy, call, &found), answer(&policy, call, &all));
+    }
+    // It would say nothing if the rules covered none of the calls.
+    assert!(covered > calls.len(), "{covered}");
+}
+
+#[test]
+fn a_call_finds_few_of_many_grants() {
+    let policy = policy(CAREFUL);
+    let rules = (0..100).flat_map(|number| {
+        [
+            format!("bash(make target{number})"),
+            format!("bash(npm run script{number} *)"),
+            format!("bash(./script{number}.sh; ls)"),
+            format!("write(src/file{number}.rs)"),
+            format!("write(dir{number}/**)"),
+            format!("write(dir{number}/*.rs)"),
+            format!("web_fetch(domain:host{number}.example.com)"),
+            format!("tool{number}"),
+            format!("server/tool{number}"),
+        ]
+    });
+    let grants: Vec<Grant> = rules.map(|rule| grant(&rule)).collect();
+    for (call, expect) in [
+        (bash("make target7"), 1),
+        (bash("npm run script7 --all"), 1),
+        (bash("./script7.sh; ls"), 1),
+        (bash("make target7 && npm run script9"), 2),
+        (Call::write("src/file7.rs"), 1),
+        (Call::write("dir7/a.rs"), 2),
+        (Call::of("web_fetch", vec![host("host7.example.com")]), 1),
+        (Call::from("server", "tool7", Vec::new()), 2),
+        (bash("true"), 0),
+    ] {
+        let found = found(&policy, &call, &grants);
+        let rules: Vec<&str> = found.iter().map(|grant| grant.rule.as_str()).collect();
+        assert_eq!(rules.len(), expect, "{rules:?}");
     }
 }
 
@@ -573,6 +769,16 @@ proptest! {
         }
         // Asked once more without, the answer is the old one.
         prop_assert_eq!(call.decide(&policy), without);
+    }
+
+    /// A decision with the grants that are found for a call is the one with all of them.
+    #[test]
+    fn the_grants_that_are_found_are_enough(script in scripts(), rules in rules()) {
+        let policy = policy(CAREFUL);
+        let call = bash(&script);
+        let grants: Vec<Grant> = rules.iter().map(|rule| grant(rule)).collect();
+        let found = found(&policy, &call, &grants);
+        prop_assert_eq!(answer(&policy, &call, &found), answer(&policy, &call, &grants));
     }
 
     /// Joining another command to one that is granted never takes that other command along.

@@ -1,6 +1,8 @@
 //! Rules about what a session has read from (MC-19): `after` in `deny`, `ask` and `allow`, patterns
 //! that do not reach across servers, and grants that do not answer for what was read.
 
+use std::sync::Arc;
+
 use haft_contract::{
     Access, Effects,
     host::{Decision, Grant, GrantId, GrantScope, Policy as _, Question, Timestamp, Verdict},
@@ -32,10 +34,11 @@ fn granted(policy: &CedarPolicy, call: &Call, rule: &str) -> Decision {
         made_at: Timestamp(0),
         cause: None,
     };
-    policy.decide(&Question {
+    let decision = policy.decide(&Question {
         grants: &[grant],
         ..call.question()
-    })
+    });
+    Arc::unwrap_or_clone(decision)
 }
 
 #[test]

@@ -93,6 +93,7 @@ fn examples_are_checked() {
           { rule = "read(**/.env)", matches = [".env", "a/.env"], not_matches = ["a/.envrc"] },
           { rule = "mcp__x__*", matches = ["mcp__x__y"], not_matches = ["mcp__y__x"] },
         ]
+        allow = [{ rule = "bash(npm run *)", matches = ["npm run x"], not_matches = ["npm run x; ls"] }]
         "#,
     );
     refused(

@@ -10,6 +10,7 @@
 
 mod attacks;
 mod decide;
+mod decision_cache;
 mod fuzz;
 mod grants;
 mod labels;

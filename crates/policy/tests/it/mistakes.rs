@@ -1,7 +1,7 @@
 //! Mistakes others made, each shown not to be made here.
 
 use haft_contract::{
-    Access, Effects,
+    Access, Effects, WorkPath,
     host::{
         Verdict::{self, Allow, Ask, Deny},
         Visibility,
@@ -230,4 +230,62 @@ fn a_deny_with_a_pattern_that_cannot_match_denies_and_says_which_can() {
     let rules = policy("[policy]\nallow = [\"deploy\"]\ndeny = [\"deploy(secret/**)\"]");
     let decision = Call::from("embedded", "deploy", vec![path]).decide(&rules);
     assert_ne!(decision.verdict, Deny, "{}", decision.reason);
+}
+
+/// It denies to those its section names, and to nobody else.
+#[test]
+fn a_deny_that_cannot_match_denies_to_those_it_is_for() {
+    let call = || {
+        let host = Access::Host {
+            host: "test.example.com".to_owned(),
+            port: 443,
+        };
+        Call::from("embedded", "deploy", vec![host]).started_by("lead")
+    };
+    let rule = "deny = [\"deploy(prod.example.com)\"]";
+    for (section, expect) in [
+        ("[agents.lead]", Deny),
+        ("[users.ada]", Deny),
+        ("[users.bob]", Allow),
+        ("[tenants.local]", Deny),
+        ("[tenants.acme]", Allow),
+        ("[sessions.main]", Deny),
+        ("[sessions.cron]", Allow),
+        ("[channels.ops]", Allow),
+    ] {
+        let agents = if section == "[agents.lead]" {
+            "[agents.main]"
+        } else {
+            "[agents.main]\n[agents.lead]"
+        };
+        let rules = policy(&format!(
+            "[policy]\nallow = [\"deploy\"]\n{agents}\n{section}\n{rule}"
+        ));
+        let decision = call().decide(&rules);
+        assert_eq!(decision.verdict, expect, "{section}: {}", decision.reason);
+    }
+    let rules =
+        policy("[policy]\nallow = [\"deploy\"]\ndeny = [\"embedded/deploy(prod.example.com)\"]");
+    let decision = call().decide(&rules);
+    assert_eq!(decision.verdict, Deny, "{}", decision.reason);
+}
+
+/// A file and a command are no host, and no pattern is about a call elsewhere.
+#[test]
+fn a_deny_with_a_pattern_of_another_kind_denies() {
+    let remote = Access::RemoteTool {
+        provider: "x".to_owned(),
+        tool: "deploy".to_owned(),
+    };
+    for (access, pattern) in [
+        (Access::write(path("a")), "domain:x"),
+        (Access::shell("ls", WorkPath::root()), "domain:x"),
+        (remote, "src/**"),
+    ] {
+        let rules = policy(&format!(
+            "[policy]\nallow = [\"deploy\"]\ndeny = [\"deploy({pattern})\"]"
+        ));
+        let decision = Call::from("embedded", "deploy", vec![access]).decide(&rules);
+        assert_eq!(decision.verdict, Deny, "{pattern}: {}", decision.reason);
+    }
 }

@@ -145,3 +145,49 @@ fn what_a_toolchain_file_decides_is_run() {
         assert_eq!(analysis.segments()[0].class(), Class::Runs, "{script}");
     }
 }
+
+#[test]
+fn a_word_that_is_known_in_part_is_not_known() {
+    not_allowed(&[
+        "cat .e$X",
+        "cat .e\"$X\"",
+        "cat \"$X\"v",
+        "cat .e$(echo nv)",
+        "cat .'e'\"$X\"",
+    ]);
+    allowed(&["cat .e", "cat .'e'\"x\""]);
+}
+
+#[test]
+fn what_a_recipe_is_given_may_be_a_file() {
+    not_allowed(&["make .env", "make -n .env"]);
+    allowed(&["make test", "make -n test"]);
+}
+
+#[test]
+fn a_file_that_no_word_is_may_be_named() {
+    let names = |script: &str| {
+        let command = Command::Shell(script.to_owned());
+        let analysis = analyse(&command, &WorkPath::root(), "/w").unwrap();
+        analysis.segments()[0].may_name().to_vec()
+    };
+    let main = "/w/tool/__main__.py".to_owned();
+    assert!(names("python3 tool").contains(&main));
+    assert!(names("/usr/bin/python3.12 -B tool").contains(&main));
+    assert!(!names("cat tool").contains(&main));
+    let list = "/w/list".to_owned();
+    for script in [
+        "grep -flist x",
+        "grep -rflist x",
+        "x --file=list",
+        "x < list",
+    ] {
+        assert!(names(script).contains(&list), "{script}");
+    }
+}
+
+#[test]
+fn a_variable_is_harmless_only_for_one_command() {
+    allowed(&["LANG=C ls", "LANG=C TZ=UTC date"]);
+    not_allowed(&["LANG=C; ls", "LANG=$X ls", "PATH=x ls"]);
+}

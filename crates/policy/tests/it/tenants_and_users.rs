@@ -79,7 +79,7 @@ fn a_decision_names_the_section_and_the_line() {
     let policy = policy(RULES);
     let call = by("bob", "acme", Call::write("pushed/a"));
     let decision = policy.decide(&call.question());
-    let rule = decision.rule.unwrap();
+    let rule = decision.rule.as_ref().unwrap();
     assert_eq!(
         (rule.text.as_str(), rule.line),
         ("write(pushed/**)", Some(8))

@@ -1,6 +1,6 @@
 //! Questions and policies for tests, in few words.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
     Access, AgentId, Effects, Label, Labels, PlanParts, Principal, ProviderId, SealedPlan,
@@ -84,7 +84,7 @@ impl Call {
             effects,
             backend: BackendId::new("memory"),
             workspace_id: WorkspaceId::local(),
-            workspace: "/w".to_owned(),
+            workspace: "/w".into(),
             tier: Tier::Host,
             egress: None,
             deadline: Duration::from_secs(30),
@@ -194,7 +194,7 @@ impl Call {
     }
 
     pub(crate) fn decide(&self, policy: &CedarPolicy) -> Decision {
-        policy.decide(&self.question())
+        Arc::unwrap_or_clone(policy.decide(&self.question()))
     }
 
     pub(crate) fn visibility(&self, policy: &CedarPolicy) -> Visibility {

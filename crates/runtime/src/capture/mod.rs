@@ -12,7 +12,6 @@ use std::{fmt::Write as _, sync::Arc};
 
 use haft_contract::{
     BoxFuture, CallEvent, CallId,
-    context::OutputSink,
     host::{ArtifactId, ArtifactStore},
     ops::Stream,
 };
@@ -41,7 +40,17 @@ pub(crate) struct CapturedOutput {
 /// Takes the output of one call.
 pub(crate) struct Capture {
     recording: Arc<Recording>,
-    state: Mutex<State>,
+    artifacts: Arc<dyn ArtifactStore>,
+    limits: OutputLimits,
+    output: Mutex<Output>,
+}
+
+/// What a call has put out. Most calls put out nothing.
+enum Output {
+    Nothing,
+    Some(Box<State>),
+    /// It was taken; the rest is dropped.
+    Finished,
 }
 
 struct State {
@@ -60,26 +69,57 @@ impl Capture {
     ) -> Self {
         Self {
             recording,
-            state: Mutex::new(State {
-                stdout: Cleaner::default(),
-                stderr: Cleaner::default(),
-                capped: CappedText::new(limits),
-                spill: Spill::new(artifacts, limits.artifact_bytes),
-                clean: String::new(),
-            }),
+            artifacts,
+            limits,
+            output: Mutex::new(Output::Nothing),
         }
+    }
+
+    /// Where output is announced as it arrives.
+    pub(crate) fn recording(&self) -> &Recording {
+        &self.recording
     }
 
     /// Returns what was captured. Later output is dropped.
     pub(crate) async fn finish(&self) -> CapturedOutput {
-        let mut state = self.state.lock().await;
-        let state = &mut *state;
-        state.clean.clear();
-        state.stdout.finish(&mut state.clean);
-        state.stderr.finish(&mut state.clean);
-        let rest = std::mem::take(&mut state.clean);
-        state.take(&rest).await;
-        state.captured(self.recording.call()).await
+        let output = std::mem::replace(&mut *self.output.lock().await, Output::Finished);
+        match output {
+            Output::Nothing | Output::Finished => CapturedOutput::default(),
+            // Boxed, so that a call without output does not carry its size.
+            Output::Some(state) => Box::pin(state.finish(self.recording.call())).await,
+        }
+    }
+
+    /// Takes one chunk.
+    pub(crate) fn push<'a>(&'a self, stream: Stream, bytes: &'a [u8]) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let mut output = self.output.lock().await;
+            if matches!(*output, Output::Nothing) {
+                let state = State::new(Arc::clone(&self.artifacts), self.limits);
+                *output = Output::Some(Box::new(state));
+            }
+            let Output::Some(state) = &mut *output else {
+                return;
+            };
+            let mut clean = std::mem::take(&mut state.clean);
+            clean.clear();
+            match stream {
+                Stream::Stdout => state.stdout.push(bytes, &mut clean),
+                // The tool reads a script's progress lines itself; those it pushes here are meant
+                // to be seen.
+                Stream::Stderr | Stream::Progress => state.stderr.push(bytes, &mut clean),
+            }
+            if !clean.is_empty() {
+                state.take(&clean).await;
+                if self.recording.is_watched() {
+                    self.recording.note(CallEvent::Output {
+                        stream,
+                        text: clean.clone(),
+                    });
+                }
+            }
+            state.clean = clean;
+        })
     }
 }
 
@@ -96,18 +136,31 @@ pub(crate) async fn cap_text(
             ..CapturedOutput::default()
         };
     }
-    let mut state = State {
-        stdout: Cleaner::default(),
-        stderr: Cleaner::default(),
-        capped: CappedText::new(limits),
-        spill: Spill::new(artifacts, limits.artifact_bytes),
-        clean: String::new(),
-    };
+    let mut state = State::new(artifacts, limits);
     state.take(&text).await;
     state.captured(call).await
 }
 
 impl State {
+    fn new(artifacts: Arc<dyn ArtifactStore>, limits: OutputLimits) -> Self {
+        Self {
+            stdout: Cleaner::default(),
+            stderr: Cleaner::default(),
+            capped: CappedText::new(limits),
+            spill: Spill::new(artifacts, limits.artifact_bytes),
+            clean: String::new(),
+        }
+    }
+
+    async fn finish(mut self: Box<Self>, call: CallId) -> CapturedOutput {
+        let mut rest = std::mem::take(&mut self.clean);
+        rest.clear();
+        self.stdout.finish(&mut rest);
+        self.stderr.finish(&mut rest);
+        self.take(&rest).await;
+        self.captured(call).await
+    }
+
     /// Adds clean text to the caps, and to the spill as soon as the caps cannot hold it.
     async fn take(&mut self, text: &str) {
         if text.is_empty() {
@@ -141,32 +194,5 @@ impl State {
             lines_omitted,
             artifact,
         }
-    }
-}
-
-impl OutputSink for Capture {
-    fn push<'a>(&'a self, stream: Stream, bytes: &'a [u8]) -> BoxFuture<'a, ()> {
-        Box::pin(async move {
-            let mut state = self.state.lock().await;
-            let state = &mut *state;
-            let mut clean = std::mem::take(&mut state.clean);
-            clean.clear();
-            match stream {
-                Stream::Stdout => state.stdout.push(bytes, &mut clean),
-                // The tool reads a script's progress lines itself; those it pushes here are meant
-                // to be seen.
-                Stream::Stderr | Stream::Progress => state.stderr.push(bytes, &mut clean),
-            }
-            if !clean.is_empty() {
-                state.take(&clean).await;
-                if self.recording.is_watched() {
-                    self.recording.note(CallEvent::Output {
-                        stream,
-                        text: clean.clone(),
-                    });
-                }
-            }
-            state.clean = clean;
-        })
     }
 }

@@ -136,7 +136,7 @@ impl Guard {
     /// Records how a process ended, if the call asks about it, as a fact of the call.
     fn noted(&self, kept: KeptProcess) -> KeptProcess {
         if let ProcessState::Ended(exit) = &kept.state {
-            self.confinement.note_end(exit.status);
+            self.confinement.reports().note_end(exit.status);
         }
         kept
     }

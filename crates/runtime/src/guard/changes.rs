@@ -36,6 +36,14 @@ enum FileChangeWatch {
     Failed(String),
 }
 
+impl ChangeWatch {
+    /// Whether no command was started.
+    pub(crate) fn is_idle(&self) -> bool {
+        let watch = self.0.try_lock();
+        watch.is_ok_and(|watch| matches!(*watch, FileChangeWatch::Idle))
+    }
+}
+
 impl Guard {
     /// Scans the workspace, unless this call has already done so.
     pub(super) async fn look_before_commands(&self) {
@@ -45,9 +53,12 @@ impl Guard {
         }
         let Some(changes) = self.watched_changes() else {
             *watch = FileChangeWatch::Failed(match self.plan.tier() {
-                Tier::T2 | Tier::T3 => "commands are not compared here".to_owned(),
+                Tier::T2 | Tier::T3 => "files that commands change are not tracked here".to_owned(),
                 tier @ (Tier::Host | Tier::T1 | Tier::InProcess) => {
-                    format!("commands in tier {} are not compared", tier.as_str())
+                    format!(
+                        "files that commands change in tier {} are not tracked",
+                        tier.as_str()
+                    )
                 }
             });
             return;

@@ -2,16 +2,21 @@
 //! and what they were refused. Based on what back ends report, never on what a command printed or a
 //! tool says.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use haft_contract::{
     Content, DeniedBy, Facts,
     ops::{ChildExit, ExitStatus, Layer, Limit, Refusal},
 };
 
-/// Collects reports about all children of a call.
+/// Collects reports about all children of a call. Most calls have none, so nothing is allocated
+/// before there is one.
 #[derive(Debug, Default)]
-pub(crate) struct Confinement(Mutex<ConfinementNotes>);
+pub(crate) struct Confinement(OnceLock<Arc<ChildReports>>);
+
+/// The reports, shared with every child, which may outlive the guard.
+#[derive(Debug, Default)]
+pub(crate) struct ChildReports(Mutex<ConfinementNotes>);
 
 #[derive(Debug, Default)]
 struct ConfinementNotes {
@@ -28,6 +33,19 @@ pub(crate) enum CallSucceeded {
 }
 
 impl Confinement {
+    /// Where a child's reports go.
+    pub(crate) fn reports(&self) -> &Arc<ChildReports> {
+        self.0.get_or_init(Arc::default)
+    }
+
+    /// Adds what was noted to the facts of the call, and returns a line for the model about each
+    /// refusal that may matter to it.
+    pub(crate) fn tell(&self, facts: &mut Facts, went: CallSucceeded) -> Option<Content> {
+        self.0.get()?.tell(facts, went)
+    }
+}
+
+impl ChildReports {
     /// Notes how a child ended. The same end may be noted twice.
     pub(crate) fn note(&self, exit: &ChildExit) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,10 +64,9 @@ impl Confinement {
         noted.status = Some(status);
     }
 
-    /// Adds what was noted to the facts of the call, and returns a line for the model about each
-    /// refusal that may matter to it. If a program merely tried something and succeeded without it,
-    /// the refusal is not worth a line.
-    pub(crate) fn tell(&self, facts: &mut Facts, went: CallSucceeded) -> Option<Content> {
+    /// If a program merely tried something and succeeded without it, the refusal is not worth a
+    /// line.
+    fn tell(&self, facts: &mut Facts, went: CallSucceeded) -> Option<Content> {
         let noted = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         facts.exceeded = noted.exceeded;
         match noted.status {

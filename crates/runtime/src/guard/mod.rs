@@ -13,18 +13,21 @@ mod read_only;
 mod search;
 mod world;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use haft_contract::{
     BoxFuture, CallId, ErrorKind, PathMode, PathScope, Principal, SealedPlan, ToolError, WorkPath,
-    context::{OpenSpilled, SeenFiles},
-    host::{Ledger, ReadArtifact},
+    context::{OpenSpilled, PastChanges, SeenFiles},
+    event::RecordedEvent,
+    host::{ArtifactId, Ledger, ReadArtifact},
     ops::{FileVersion, Operations, OpsError},
 };
 
 pub(crate) use self::read_only::ReadOnly;
 use self::{changes::ChangeWatch, confinement::Confinement};
-use crate::{engine::Engine, record::Recording, workspace::Workspace};
+use crate::{
+    change_history::ChangeHistory, engine::Engine, record::Recording, workspace::Workspace,
+};
 
 /// The guarded operations of one call.
 pub(crate) struct Guard {
@@ -35,10 +38,12 @@ pub(crate) struct Guard {
     pub(crate) withheld: Arc<[String]>,
     pub(crate) principal: Arc<Principal>,
     pub(crate) recording: Arc<Recording>,
-    pub(crate) confinement: Arc<Confinement>,
+    pub(crate) confinement: Confinement,
     pub(crate) changes: ChangeWatch,
     /// Paths that were left out of the plan, and why.
     pub(crate) left_out: Arc<[OpsError]>,
+    /// What earlier calls did to files, once the tool asks.
+    pub(crate) past: OnceLock<ChangeHistory>,
 }
 
 impl Guard {
@@ -134,6 +139,11 @@ impl Guard {
         &*self.engine.ledger
     }
 
+    fn past(&self) -> &ChangeHistory {
+        self.past
+            .get_or_init(|| ChangeHistory::new(&self.engine, &self.workspace, &self.principal))
+    }
+
     fn note_seen(&self, path: &WorkPath, version: &FileVersion) {
         self.ledger()
             .note_seen(&self.principal, self.plan.workspace_id(), path, version);
@@ -152,6 +162,19 @@ impl SeenFiles for Guard {
                 .await
                 .map_err(|error| OpsError::new(ErrorKind::Unavailable, error.to_string()))
         })
+    }
+}
+
+impl PastChanges for Guard {
+    fn of<'a>(
+        &'a self,
+        calls: &'a [CallId],
+    ) -> BoxFuture<'a, Result<Vec<RecordedEvent>, ToolError>> {
+        self.past().of(calls)
+    }
+
+    fn open(&self, content: ArtifactId) -> BoxFuture<'_, Result<Arc<dyn ReadArtifact>, ToolError>> {
+        self.past().open(content)
     }
 }
 

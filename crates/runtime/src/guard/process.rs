@@ -9,7 +9,7 @@ use haft_contract::{
     ops::{ChildExit, OpsError, OutputChunk, ProcessControls, ProcessHandle, ProcessOps, Spawn},
 };
 
-use super::{Guard, confinement::Confinement};
+use super::{Guard, confinement::ChildReports};
 
 impl ProcessOps for Guard {
     fn spawn(&self, mut spawn: Spawn) -> BoxFuture<'_, Result<Box<dyn ProcessHandle>, OpsError>> {
@@ -34,7 +34,7 @@ impl ProcessOps for Guard {
             let child = self.operations().processes.spawn(spawn).await?;
             Ok(Box::new(Observed {
                 child,
-                confinement: Arc::clone(&self.confinement),
+                reports: Arc::clone(self.confinement.reports()),
             }) as Box<dyn ProcessHandle>)
         })
     }
@@ -43,7 +43,7 @@ impl ProcessOps for Guard {
 /// A child whose end is noted, whatever the tool does with it.
 struct Observed {
     child: Box<dyn ProcessHandle>,
-    confinement: Arc<Confinement>,
+    reports: Arc<ChildReports>,
 }
 
 impl ProcessHandle for Observed {
@@ -54,8 +54,8 @@ impl ProcessHandle for Observed {
     fn wait(&mut self) -> BoxFuture<'_, Result<ChildExit, OpsError>> {
         Box::pin(async move {
             let exit = self.child.wait().await?;
-            self.confinement.note(&exit);
-            self.confinement.note_end(exit.status);
+            self.reports.note(&exit);
+            self.reports.note_end(exit.status);
             Ok(exit)
         })
     }
@@ -69,7 +69,7 @@ impl ProcessHandle for Observed {
             self.child.stop(grace).await?;
             // Refusals from before the call was stopped are worth knowing too.
             if let Ok(exit) = self.child.wait().await {
-                self.confinement.note(&exit);
+                self.reports.note(&exit);
             }
             Ok(())
         })

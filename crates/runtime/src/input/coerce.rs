@@ -9,10 +9,12 @@ use serde_json::{Map, Value};
 /// How deep coercion looks into an input.
 const MAX_DEPTH: usize = 8;
 
-/// Rewrites an input in place and returns what it changed.
+/// Rewrites an input in place and returns what it changed. The names are those of
+/// [`text_parameters`].
 pub(crate) fn coerce(
     spec: &ToolSpec,
     schema: &Value,
+    text_parameters: &[String],
     input: &mut Map<String, Value>,
 ) -> Vec<String> {
     let mut changes = Vec::new();
@@ -35,15 +37,37 @@ pub(crate) fn coerce(
     {
         changes.push(change.to_owned());
     }
-    coerce_object(
-        schema,
-        schema,
-        input,
-        InputLocation::Root,
-        MAX_DEPTH,
-        &mut changes,
-    );
+    // Most inputs are as they should be, and looking them up in the schema takes longer than this.
+    if !is_plain(input, text_parameters) {
+        coerce_object(
+            schema,
+            schema,
+            input,
+            InputLocation::Root,
+            MAX_DEPTH,
+            &mut changes,
+        );
+    }
     changes
+}
+
+/// The parameters for which a schema asks for text and nothing else.
+pub(crate) fn text_parameters(schema: &Value) -> Vec<String> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let properties = properties.into_iter().flatten();
+    properties
+        .filter(|(_, property)| wants_text(property))
+        .map(|(name, _)| name.clone())
+        .collect()
+}
+
+/// Whether an input holds only values that are never rewritten.
+fn is_plain(input: &Map<String, Value>, text_parameters: &[String]) -> bool {
+    input.iter().all(|(name, value)| match value {
+        Value::Bool(_) | Value::Number(_) => true,
+        Value::String(_) => text_parameters.contains(name),
+        Value::Null | Value::Array(_) | Value::Object(_) => false,
+    })
 }
 
 /// A location in the input. Most inputs need no change, so it is formatted only when one does.
@@ -102,13 +126,13 @@ fn coerce_object(
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
         return;
     };
-    let required = schema.get("required").and_then(Value::as_array);
     for (name, property) in properties {
         let Some(value) = input.get_mut(name) else {
             continue;
         };
         let here = InputLocation::Name(&at, name);
         if value.is_null() {
+            let required = schema.get("required").and_then(Value::as_array);
             let optional = required.is_none_or(|names| !names.iter().any(|n| n == name.as_str()));
             if optional && !types(root, property).contains(&"null") {
                 input.remove(name);
@@ -131,6 +155,11 @@ fn coerce_value(
     let Some(depth) = depth.checked_sub(1) else {
         return;
     };
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => return,
+        Value::String(_) if wants_text(schema) => return,
+        Value::String(_) | Value::Array(_) | Value::Object(_) => {}
+    }
     let schema = resolved(root, schema);
     if let Some(better) = better(value, root, schema) {
         changes.push(format!("`{at}` was text and is read as {}", kind(&better)));
@@ -148,6 +177,12 @@ fn coerce_value(
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// Whether a schema asks for text and nothing else, as most do.
+fn wants_text(schema: &Value) -> bool {
+    let wanted = schema.get("type").and_then(Value::as_str);
+    wanted == Some("string")
 }
 
 /// The value that the text represents, if the schema does not accept text.
@@ -234,11 +269,28 @@ mod tests {
         "$defs": {"Edit": {"type": "object", "properties": {"line": {"type": "integer"}}}}});
         let mut input = json!({"file_path": "3", "timeout": 1.5, "limit": "3", "all": "true",
             "edits": "[{\"line\": \"7\"}]"});
-        let changes = coerce(&spec, &schema, input.as_object_mut().unwrap());
+        let texts = text_parameters(&schema);
+        assert_eq!(texts, ["path"]);
+        let changes = coerce(&spec, &schema, &texts, input.as_object_mut().unwrap());
         assert_eq!(
             input,
             json!({"path": "3", "timeout_ms": 1500, "limit": 3, "all": true, "edits": [{"line": 7}]})
         );
         assert_eq!(changes.len(), 6, "{changes:?}");
+        // One value that is not plain is enough for a closer look at all.
+        for slip in [
+            json!({"limit": "3"}),
+            json!({"all": null}),
+            json!({"edits": "[]"}),
+        ] {
+            let mut input = slip.clone();
+            input["path"] = json!("a");
+            let changes = coerce(&spec, &schema, &texts, input.as_object_mut().unwrap());
+            assert_eq!(changes.len(), 1, "{slip}: {changes:?}");
+        }
+        let mut plain = json!({"path": "3", "limit": 3, "all": true, "unknown": 1});
+        let before = plain.clone();
+        assert!(coerce(&spec, &schema, &texts, plain.as_object_mut().unwrap()).is_empty());
+        assert_eq!(plain, before);
     }
 }

@@ -8,7 +8,7 @@ mod complaint;
 mod parse;
 
 pub(crate) use self::{
-    coerce::coerce,
+    coerce::{coerce, text_parameters},
     complaint::{complaint, spelt},
     parse::{fits_in, parse},
 };

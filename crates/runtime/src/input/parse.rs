@@ -59,27 +59,49 @@ pub(crate) fn parse(
 /// Whether a value's JSON is at most this many bytes, without building it.
 pub(crate) fn fits_in(value: &Value, bytes: usize) -> bool {
     let mut left = bytes;
-    let mut stack = vec![value];
-    while let Some(value) = stack.pop() {
-        let cost = match value {
-            Value::Null | Value::Bool(_) => 4,
-            Value::Number(_) => 8,
-            Value::String(text) => text.len() + 2,
-            Value::Array(items) => {
-                stack.extend(items);
-                items.len() + 2
-            }
-            Value::Object(object) => {
-                stack.extend(object.values());
-                object.keys().map(|key| key.len() + 4).sum::<usize>() + 2
-            }
-        };
-        match left.checked_sub(cost) {
-            Some(rest) => left = rest,
-            None => return false,
-        }
+    let fitting = walk(value, |value, _| {
+        left = left.checked_sub(own_bytes(value)).ok_or(())?;
+        Ok::<(), ()>(())
+    });
+    fitting.is_ok()
+}
+
+/// The bytes of a value's JSON, without those of the values in it.
+fn own_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) => 4,
+        Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.len() + 2,
+        Value::Object(object) => object.keys().map(|key| key.len() + 4).sum::<usize>() + 2,
     }
-    true
+}
+
+/// Shows every value in a value, and how deep it is, until one is refused. Uses its own stack
+/// instead of the thread's, and none for a value that nests nothing.
+fn walk<'a, E>(
+    value: &'a Value,
+    mut visit: impl FnMut(&'a Value, usize) -> Result<(), E>,
+) -> Result<(), E> {
+    visit(value, 0)?;
+    let mut nested = Vec::new();
+    let mut next = Some((value, 0));
+    while let Some((value, depth)) = next {
+        let mut inside = |item: &'a Value| {
+            visit(item, depth + 1)?;
+            if matches!(item, Value::Array(_) | Value::Object(_)) {
+                nested.push((item, depth + 1));
+            }
+            Ok(())
+        };
+        match value {
+            Value::Array(items) => items.iter().try_for_each(&mut inside)?,
+            Value::Object(object) => object.values().try_for_each(&mut inside)?,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+        next = nested.pop();
+    }
+    Ok(())
 }
 
 fn too_large(what: String) -> ToolError {
@@ -108,11 +130,11 @@ fn read(text: &str) -> Result<Value, ToolError> {
     })
 }
 
-/// Checks a value that was parsed elsewhere, using its own stack instead of the thread's.
+/// Checks a value that was parsed elsewhere.
 fn within_limits(value: &Value) -> Result<(), ToolError> {
     let mut values = 0_usize;
-    let mut stack = vec![(value, 0_usize)];
-    while let Some((value, depth)) = stack.pop() {
+    let mut left = MAX_INPUT_BYTES;
+    walk(value, |value, depth| {
         values += 1;
         if depth > MAX_INPUT_DEPTH {
             return Err(too_large(format!(
@@ -124,18 +146,10 @@ fn within_limits(value: &Value) -> Result<(), ToolError> {
                 "hold more than {MAX_INPUT_VALUES} values"
             )));
         }
-        match value {
-            Value::Array(items) => stack.extend(items.iter().map(|item| (item, depth + 1))),
-            Value::Object(object) => stack.extend(object.values().map(|item| (item, depth + 1))),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-        }
-    }
-    if !fits_in(value, MAX_INPUT_BYTES) {
-        return Err(too_large(format!(
-            "are larger than {MAX_INPUT_BYTES} bytes"
-        )));
-    }
-    Ok(())
+        let rest = left.checked_sub(own_bytes(value));
+        left = rest.ok_or_else(|| too_large(format!("are larger than {MAX_INPUT_BYTES} bytes")))?;
+        Ok(())
+    })
 }
 
 struct Bounded<'a> {

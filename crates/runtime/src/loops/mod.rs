@@ -79,8 +79,8 @@ impl Loops {
         &self,
         watched: &WatchedCall,
         plan: &SealedPlan,
-        decision: Decision,
-    ) -> Decision {
+        decision: Arc<Decision>,
+    ) -> Arc<Decision> {
         let call = watched.plan(planned(plan));
         let ask = self.settings.ask;
         if ask == 0 || decision.verdict == Verdict::Deny {
@@ -92,7 +92,8 @@ impl Loops {
         }
         watched.ask();
         let what = repetition(plan.tool().tool.as_str(), seen);
-        match decision.verdict {
+        let decision = Arc::unwrap_or_clone(decision);
+        Arc::new(match decision.verdict {
             Verdict::Allow => Decision {
                 verdict: Verdict::Ask,
                 rule: Some(RuleRef {
@@ -112,7 +113,7 @@ impl Loops {
                 ..decision
             },
             Verdict::Deny => decision,
-        }
+        })
     }
 
     /// Records how a watched call ended, and says so in the outcome if it has repeated.

@@ -15,16 +15,12 @@ use tokio::time::Instant;
 
 use super::{
     Authorized, HaltedCall, PlannedCall,
+    approval_form::{ApprovalBinding, plan_form},
     approve::{Approved, RunBasis},
-    call_state::cancelled,
     decide::{denied, judge, judge_now},
     plan::resolve_accesses,
 };
-use crate::{
-    digest::{ApprovalBinding, digest_of, plan_form},
-    locks::HeldLocks,
-    preview::look_at,
-};
+use crate::{digest::digest_of, halt::cancelled, locks::HeldLocks, preview::look_at};
 
 /// How an error names a file that is not the one the person was shown.
 const FILES: &str = "a file the call touches";
@@ -53,7 +49,8 @@ pub async fn admit(authorized: Authorized) -> Result<AdmittedCall, HaltedCall> {
     // Most calls find their locks free and need no timer.
     let (held, waited) = match (&mut acquiring).now_or_never() {
         Some(held) => (held, Duration::ZERO),
-        None => match wait(&planned, acquiring).await {
+        // Boxed, as is judging again: most calls do neither and should not carry the size.
+        None => match Box::pin(wait(&planned, acquiring)).await {
             Ok(turn) => turn,
             Err(error) => return Err(planned.call.halt(error)),
         },
@@ -64,7 +61,7 @@ pub async fn admit(authorized: Authorized) -> Result<AdmittedCall, HaltedCall> {
     let judged_with = planned.call.read_from();
     // Only with the locks held can no other call change the files.
     if !matches!(basis, RunBasis::Policy) || !waited.is_zero() || has_read_more(&planned) {
-        planned = judged_again(planned, &basis).await?;
+        planned = Box::pin(judged_again(planned, &basis)).await?;
     }
     planned.call.recording.note(CallEvent::Admitted { waited });
     Ok(AdmittedCall {

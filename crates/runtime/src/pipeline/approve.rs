@@ -19,13 +19,14 @@ use tokio::time::Instant;
 
 use super::{
     DecidedCall, HaltedCall, PlannedCall,
+    approval_form::{ApprovalBinding, plan_form},
     await_answer::{AnswerOutcome, await_answer},
-    call_state::cancelled,
     decide::PolicyAnswer,
     keep_grant,
 };
 use crate::{
-    digest::{ApprovalBinding, digest_of, plan_form},
+    digest::digest_of,
+    halt::cancelled,
     pending_questions::QuestionGuard,
     preview::{Program, ShownPreview, show},
 };
@@ -70,7 +71,7 @@ pub async fn approve(decided: DecidedCall) -> Result<Authorized, HaltedCall> {
 
 /// Asks a person. The parts before and after the wait are boxed: ten thousand calls may wait here,
 /// and each holds room for the largest value in this function.
-async fn ask(mut planned: PlannedCall, decision: Decision) -> Result<Authorized, HaltedCall> {
+async fn ask(mut planned: PlannedCall, decision: Arc<Decision>) -> Result<Authorized, HaltedCall> {
     let asks = &planned.call.workspace.approver;
     if let Some(what_to_do) = asks.nobody(&planned.call.principal, &planned.plan) {
         return Err(refuse(
@@ -147,7 +148,7 @@ async fn ask(mut planned: PlannedCall, decision: Decision) -> Result<Authorized,
 /// Records the question, or finds one that asks the same, and notes that it is asked.
 async fn put_on_record(
     planned: &PlannedCall,
-    decision: &Decision,
+    decision: &Arc<Decision>,
     form: serde_json::Value,
     digest: PlanDigest,
     summary: String,
@@ -205,7 +206,7 @@ async fn put_on_record(
         principal: Arc::clone(&call.principal),
         plan: Arc::clone(&planned.plan),
         digest,
-        decision: decision.clone(),
+        decision: Arc::clone(decision),
         expires: found.expires,
     };
     Ok((request, found, waits))
@@ -225,7 +226,7 @@ fn proposals(planned: &PlannedCall) -> Vec<GrantProposal> {
 }
 
 fn note_answer(planned: &PlannedCall, answer: ApprovalAnswer) {
-    let recording = &planned.call.recording;
+    let (recording, answer) = (&planned.call.recording, Box::new(answer));
     recording.note(CallEvent::ApprovalAnswered { answer });
 }
 

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::HaltedCall;
 use crate::{
-    engine::Engine, labels::Session, loops::WatchedCall, record::Recording, workspace::Workspace,
+    engine::Engine, halt::cancelled, labels::Session, loops::WatchedCall, record::Recording,
+    workspace::Workspace,
 };
 
 pub(crate) struct CallState {
@@ -45,7 +46,7 @@ impl CallState {
     }
 
     /// Policy's decision, made stricter if the session repeats itself.
-    pub(crate) fn weigh(&self, plan: &SealedPlan, decision: Decision) -> Decision {
+    pub(crate) fn weigh(&self, plan: &SealedPlan, decision: Arc<Decision>) -> Arc<Decision> {
         match &self.watched {
             Some(watched) => self.engine.loops.weigh(watched, plan, decision),
             None => decision,
@@ -97,12 +98,4 @@ impl CallState {
         }
         Ok(self)
     }
-}
-
-/// The error of a call that was stopped before it ran.
-pub(crate) fn cancelled() -> ToolError {
-    ToolError::new(
-        ErrorKind::Cancelled,
-        "the call was cancelled before it was started",
-    )
 }

@@ -11,7 +11,7 @@ use haft_contract::{
 };
 
 use super::{HaltedCall, PlannedCall, call_state::CallState};
-use crate::registry::Entry;
+use crate::{grant_finder::PolicyGrantFinder, registry::Entry};
 
 /// A call that policy allows, or wants a person to approve.
 pub struct DecidedCall {
@@ -24,7 +24,7 @@ pub(super) enum PolicyAnswer {
     /// The call is allowed; by the rules alone if there are no grants.
     Allowed(Vec<Grant>),
     /// A person is asked.
-    Asks(Decision),
+    Asks(Arc<Decision>),
 }
 
 /// What a call would do and whether it may, without running it.
@@ -33,12 +33,12 @@ pub struct DryRun {
     /// The plan that the call would have to keep to.
     pub plan: Arc<SealedPlan>,
     /// The decision about it, which may be a denial.
-    pub decision: Decision,
+    pub decision: Arc<Decision>,
 }
 
 struct JudgedPlan {
     planned: PlannedCall,
-    decision: Decision,
+    decision: Arc<Decision>,
     /// The standing approvals the decision rests on.
     grants: Vec<Grant>,
 }
@@ -60,7 +60,7 @@ pub async fn decide(planned: PlannedCall) -> Result<DecidedCall, HaltedCall> {
             Ok(DecidedCall { planned, answer })
         }
         Verdict::Ask => {
-            facts.decision = Some(decision.clone());
+            facts.decision = Some(Arc::clone(&decision));
             let answer = PolicyAnswer::Asks(decision);
             Ok(DecidedCall { planned, answer })
         }
@@ -95,9 +95,13 @@ async fn judge_call(mut planned: PlannedCall) -> Result<JudgedPlan, HaltedCall> 
     };
     let decision = planned.call.weigh(&planned.plan, decision);
     planned.call.recording.note(CallEvent::Decided {
-        decision: decision.clone(),
+        decision: Arc::clone(&decision),
     });
-    planned.call.withheld = decision.withheld.as_slice().into();
+    planned.call.withheld = match decision.withheld.as_slice() {
+        // Allocates nothing, unlike the conversion of an empty list.
+        [] => Arc::default(),
+        withheld => withheld.into(),
+    };
     Ok(JudgedPlan {
         planned,
         decision,
@@ -106,12 +110,15 @@ async fn judge_call(mut planned: PlannedCall) -> Result<JudgedPlan, HaltedCall> 
 }
 
 /// What policy says about a call, given these standing approvals.
-pub(super) fn judge(planned: &PlannedCall, grants: &[Grant]) -> Result<Decision, ToolError> {
+pub(super) fn judge(planned: &PlannedCall, grants: &[Grant]) -> Result<Arc<Decision>, ToolError> {
     judge_plan(&planned.call, &planned.entry, &planned.plan, grants)
 }
 
 /// The same for the plan as it would be sealed now, since the session may have read more.
-pub(super) fn judge_now(planned: &PlannedCall, grants: &[Grant]) -> Result<Decision, ToolError> {
+pub(super) fn judge_now(
+    planned: &PlannedCall,
+    grants: &[Grant],
+) -> Result<Arc<Decision>, ToolError> {
     let read_from = planned.call.read_from();
     if read_from == *planned.plan.read_from() {
         return judge(planned, grants);
@@ -126,21 +133,30 @@ pub(super) fn judge_plan(
     entry: &Entry,
     plan: &SealedPlan,
     grants: &[Grant],
-) -> Result<Decision, ToolError> {
-    let question = Question {
-        principal: &call.principal,
-        tool: entry.facts(),
-        plan,
-        grants,
-    };
+) -> Result<Arc<Decision>, ToolError> {
+    let question = question(call, entry, plan, grants);
     let policy = &call.workspace.policy;
     // Fail closed: a policy engine that panics has not allowed anything.
     std::panic::catch_unwind(AssertUnwindSafe(|| policy.decide(&question)))
         .map_err(|_| ToolError::new(ErrorKind::Denied, "the policy could not be evaluated"))
 }
 
+fn question<'a>(
+    call: &'a CallState,
+    entry: &'a Entry,
+    plan: &'a SealedPlan,
+    grants: &'a [Grant],
+) -> Question<'a> {
+    Question {
+        principal: &call.principal,
+        tool: entry.facts(),
+        plan,
+        grants,
+    }
+}
+
 /// Ends a call that policy denies.
-pub(super) fn denied(mut planned: PlannedCall, decision: Decision) -> HaltedCall {
+pub(super) fn denied(mut planned: PlannedCall, decision: Arc<Decision>) -> HaltedCall {
     let error = ToolError::new(ErrorKind::Denied, decision.reason.clone());
     planned.call.facts.decision = Some(decision);
     planned.call.halt(error).denied_by(DeniedBy::Policy)
@@ -148,7 +164,7 @@ pub(super) fn denied(mut planned: PlannedCall, decision: Decision) -> HaltedCall
 
 /// The effective decision, and the standing approvals it rests on. Grants are read only for a call
 /// that would ask.
-async fn with_grants(planned: &PlannedCall) -> Result<(Decision, Vec<Grant>), ToolError> {
+async fn with_grants(planned: &PlannedCall) -> Result<(Arc<Decision>, Vec<Grant>), ToolError> {
     let decision = judge(planned, &[])?;
     if decision.verdict != Verdict::Ask {
         return Ok((decision, Vec::new()));
@@ -162,13 +178,19 @@ async fn with_grants(planned: &PlannedCall) -> Result<(Decision, Vec<Grant>), To
     Ok((decision, grants))
 }
 
-/// The standing approvals that hold for the caller now. If they cannot be read, there are none.
+/// The standing approvals that hold for the caller now and can matter to this call. If they cannot
+/// be read, there are none.
 pub(super) async fn holding(planned: &PlannedCall) -> Vec<Grant> {
     let call = &planned.call;
     let now = call.engine.clock.now();
     let store = call.engine.ledger.grants();
+    let finder = PolicyGrantFinder {
+        policy: &*call.workspace.policy,
+        question: question(call, &planned.entry, &planned.plan, &[]),
+    };
+    let workspace = planned.plan.workspace_id();
     let held = store
-        .holding(&call.principal, planned.plan.workspace_id(), now)
+        .holding(&call.principal, workspace, now, &finder)
         .await;
     held.unwrap_or_else(|error| {
         tracing::warn!(%error, "grants could not be read; a person is asked instead");

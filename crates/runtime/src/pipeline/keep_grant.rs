@@ -1,6 +1,8 @@
 //! A person allowed calls like this one from now on: their request is checked against this very
 //! call before the grants are kept. Grants that do not fit are not kept, and the result says so.
 
+use std::sync::Arc;
+
 use haft_contract::{
     CallEvent,
     host::{Grant, GrantRequest, GrantScope, Verdict},
@@ -49,6 +51,7 @@ async fn try_keep(planned: &PlannedCall, wish: GrantRequest, by: &str) -> Result
     for grant in wished {
         let kept = call.engine.ledger.grants().add(grant.clone()).await;
         kept.map_err(|error| format!("it could not be recorded: {error}"))?;
+        let grant = Arc::new(grant);
         call.recording.note(CallEvent::Granted { grant });
     }
     Ok(())

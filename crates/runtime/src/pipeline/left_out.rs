@@ -71,7 +71,7 @@ pub(super) fn leave_out_denied(
         let decision = judge_plan(call, entry, &alone, &[])?;
         refusals.push(match (access, decision.verdict) {
             (Access::Path(path), Verdict::Deny) => {
-                Some(OpsError::new(ErrorKind::Denied, decision.reason).on(&path.path))
+                Some(OpsError::new(ErrorKind::Denied, decision.reason.clone()).on(&path.path))
             }
             (_, Verdict::Allow | Verdict::Ask | Verdict::Deny) => None,
         });

@@ -38,11 +38,11 @@
 //! ```
 
 mod admit;
+mod approval_form;
 mod approve;
 mod await_answer;
 mod call_state;
 mod decide;
-mod halt;
 mod hooks;
 mod keep_grant;
 mod left_out;
@@ -53,13 +53,14 @@ mod settle;
 mod start;
 mod validate;
 
+use std::sync::Arc;
+
 use haft_contract::Outcome;
 
 pub use self::{
     admit::{AdmittedCall, admit},
     approve::{Authorized, approve},
     decide::{DecidedCall, DryRun, decide},
-    halt::HaltedCall,
     hooks::{HookOutcome, consult_hooks},
     plan::{PlannedCall, plan},
     resolve::{OpenedCall, ResolvedCall, resolve},
@@ -68,14 +69,12 @@ pub use self::{
     start::{StartedCall, start},
     validate::{ValidatedCall, validate},
 };
-pub(crate) use self::{
-    call_state::{CallState, cancelled},
-    settle::settle_halt,
-};
+pub(crate) use self::{call_state::CallState, settle::settle_halt};
+pub use crate::halt::HaltedCall;
 
 /// Takes a call through all stages. Every exit is an outcome: a stage that stops a call says why
 /// in its [`HaltedCall`], and the caller of this function settles that too.
-pub(crate) async fn run_call(opened: OpenedCall) -> Result<Outcome, HaltedCall> {
+pub(crate) async fn run_call(opened: OpenedCall) -> Result<Arc<Outcome>, HaltedCall> {
     let planned = prepare(opened).await?;
     let decided = decide(planned).await?;
     let authorized = approve(decided).await?;
@@ -103,7 +102,7 @@ async fn prepare(opened: OpenedCall) -> Result<PlannedCall, HaltedCall> {
 }
 
 /// The remaining stages, for a call that may run.
-async fn run_authorized(authorized: Authorized) -> Result<Outcome, HaltedCall> {
+async fn run_authorized(authorized: Authorized) -> Result<Arc<Outcome>, HaltedCall> {
     let admitted = admit(authorized).await?;
     let started = start(admitted).await?;
     let finished = run(started).await;

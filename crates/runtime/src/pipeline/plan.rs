@@ -77,7 +77,7 @@ pub async fn plan(validated: ValidatedCall) -> Result<PlannedCall, HaltedCall> {
         accesses: said.accesses,
         backend: operations.backend.clone(),
         workspace_id: workspace.id().clone(),
-        workspace: operations.root.to_string(),
+        workspace: Arc::clone(&operations.root),
         tier,
         egress: workspace.egress_of(&call.principal, tier),
         deadline: deadline::run_time(
@@ -102,7 +102,12 @@ pub async fn plan(validated: ValidatedCall) -> Result<PlannedCall, HaltedCall> {
             }
         }
     };
-    call.left_out = left_out.into();
+    // The default allocates nothing, unlike the conversion of an empty list.
+    call.left_out = if left_out.is_empty() {
+        Arc::default()
+    } else {
+        left_out.into()
+    };
     let plan = Arc::new(plan);
     call.recording.note(CallEvent::Planned {
         plan: Arc::clone(&plan),

@@ -2,31 +2,31 @@
 //! whatever happens: a panic, a deadline, a cancel, a tool that does not stop.
 
 use std::{
+    future::{poll_fn, ready},
     panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    task::Poll,
     time::Duration,
 };
 
 use futures::FutureExt as _;
 use haft_contract::{
-    CallContext, CallEvent, Effects, ErrorKind, ToolError,
-    context::CallParts,
+    BoxFuture, CallContext, CallEvent, Effects, ErrorKind, ToolError,
+    context::{CallParts, OutputSink, RunLimits},
     erased::{ErasedTool, ParsedInput, ToolReply},
-    ops::World,
+    ops::{Stream, World},
     progress::{NoProgress, RenderedProgress, ReportProgress},
     spec::Audience,
 };
 use tokio::time::Instant;
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::{AdmittedCall, PlannedCall, StartedCall};
+use super::{PlannedCall, StartedCall};
 use crate::{
     capture::Capture,
-    change_history::ChangeHistory,
     deadline::RunClock,
     guard::{Guard, changes::ChangeWatch, confinement::Confinement},
     locks::HeldLocks,
-    record::Recording,
 };
 
 /// Progress is forwarded at most this often; the newest report always gets through in the end.
@@ -36,9 +36,10 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(50);
 pub struct FinishedCall {
     pub(super) planned: RunningCall,
     pub(super) reply: Result<ToolReply, ToolError>,
-    pub(super) capture: Arc<Capture>,
-    /// What the sandbox did to the call's children.
-    pub(super) confinement: Arc<Confinement>,
+    /// What the tool put out.
+    pub(super) reports: Arc<RunReports>,
+    /// Knows what the sandbox did to the call's children.
+    pub(super) guard: Arc<Guard>,
     /// Who the tool is for.
     pub(super) audience: Audience,
     /// Held until the call is settled.
@@ -53,9 +54,7 @@ pub(super) struct RunningCall {
 
 /// Runs the tool.
 pub async fn run(started: StartedCall) -> FinishedCall {
-    let StartedCall {
-        admitted: AdmittedCall { planned, held, .. },
-    } = started;
+    let StartedCall { planned, held } = started;
     let PlannedCall {
         mut call,
         entry,
@@ -66,14 +65,17 @@ pub async fn run(started: StartedCall) -> FinishedCall {
     let engine = Arc::clone(&call.engine);
     let idle = entry.spec().deadline_of(plan.action()).idle;
     let audience = entry.spec().audience;
-    let clock = RunClock::start(plan.deadline(), idle);
-    let stop = call.cancel.child_token();
-    let capture = Arc::new(Capture::new(
-        Arc::clone(&call.recording),
-        engine.ledger.artifacts(),
-        engine.limits.output,
-    ));
-    let confinement = Arc::new(Confinement::default());
+    let reports = Arc::new(RunReports {
+        capture: Capture::new(
+            Arc::clone(&call.recording),
+            engine.ledger.artifacts(),
+            engine.limits.output,
+        ),
+        clock: RunClock::start(plan.deadline(), idle),
+        forwarded: Mutex::new(None),
+        cancel: call.cancel.clone(),
+        stop: OnceLock::new(),
+    });
     let guard = Arc::new(Guard {
         engine: Arc::clone(&engine),
         workspace: Arc::clone(&call.workspace),
@@ -81,9 +83,10 @@ pub async fn run(started: StartedCall) -> FinishedCall {
         withheld: Arc::clone(&call.withheld),
         principal: Arc::clone(&call.principal),
         recording: Arc::clone(&call.recording),
-        confinement: Arc::clone(&confinement),
+        confinement: Confinement::default(),
         changes: ChangeWatch::default(),
         left_out: Arc::clone(&call.left_out),
+        past: OnceLock::new(),
     });
     let context = CallContext::new(CallParts {
         call: call.id,
@@ -97,58 +100,74 @@ pub async fn run(started: StartedCall) -> FinishedCall {
         spilled: Arc::<Guard>::clone(&guard),
         background: Arc::<Guard>::clone(&guard),
         seen: Arc::<Guard>::clone(&guard),
-        past: Arc::new(ChangeHistory::new(
-            &engine,
-            &call.workspace,
-            &call.principal,
-        )),
-        output: Arc::<Capture>::clone(&capture),
-        progress: Arc::new(Throttled::new(&call.recording, &clock)),
-        cancel: stop.clone(),
-        time_left: Arc::<RunClock>::clone(&clock),
+        past: Arc::<Guard>::clone(&guard),
+        output: Arc::<RunReports>::clone(&reports),
+        progress: Arc::<RunReports>::clone(&reports),
+        limits: Arc::<RunReports>::clone(&reports),
     });
     call.recording.note(CallEvent::Running);
     let began = Instant::now();
-    let running = execute(Arc::clone(entry.tool()), parsed, context, plan.effects());
-    // Boxed, so that dropping it below stops the tool immediately.
-    let mut running = Box::pin(AssertUnwindSafe(running).catch_unwind());
-    let stopped = tokio::select! {
-        biased;
-        reply = &mut running => Err(reply),
-        () = clock.expired() => Ok(ToolError::new(
-            ErrorKind::TimedOut,
-            format!("the call was stopped after {:.1} s", plan.deadline().as_secs_f64()),
-        )
-        .hint("ask for a longer time, or split the work")),
-        () = call.cancel.cancelled() => {
-            Ok(ToolError::new(ErrorKind::Cancelled, "the call was cancelled while it ran"))
-        }
-    };
-    let reply = match stopped {
-        Err(reply) => reply.unwrap_or_else(|_| Err(panicked())),
-        Ok(reason) => {
-            stop.cancel();
-            // The tool gets a moment to end what it started and to report what it did. Whatever is
-            // left then is dropped, which kills its processes.
-            match tokio::time::timeout(engine.limits.stop_grace, &mut running).await {
-                Ok(Ok(Ok(reply))) => Ok(reply),
-                Ok(Ok(Err(error))) => Err(with_output_of(reason, error)),
-                Ok(Err(_)) => Err(panicked()),
-                Err(_) => Err(reason),
-            }
+    let running = execute(entry.tool(), parsed, context, plan.effects());
+    // Whoever drops it stops the tool.
+    let mut running = AssertUnwindSafe(running).catch_unwind();
+    let reply = match poll_fn(|cx| Poll::Ready(running.poll_unpin(cx))).await {
+        Poll::Ready(reply) => reply.unwrap_or_else(|_| Err(panicked())),
+        // A tool that does not wait needs no timer, and does not carry the size of one.
+        Poll::Pending => {
+            let grace = engine.limits.stop_grace;
+            Box::pin(until_stopped(
+                &mut running,
+                &reports,
+                plan.deadline(),
+                grace,
+            ))
+            .await
         }
     };
     drop(running);
-    guard.look_after_commands().await;
+    if !guard.changes.is_idle() {
+        Box::pin(guard.look_after_commands()).await;
+    }
     call.facts.timings.ran = began.elapsed();
     call.recording.note(CallEvent::RunEnded);
     FinishedCall {
         planned: RunningCall { call, plan },
         reply,
-        capture,
-        confinement,
+        reports,
+        guard,
         audience,
         held,
+    }
+}
+
+/// Waits for the tool's reply, or until the tool must stop; then it may take as long as the grace
+/// time to end.
+async fn until_stopped(
+    mut running: impl Future<Output = std::thread::Result<Result<ToolReply, ToolError>>> + Unpin,
+    reports: &RunReports,
+    deadline: Duration,
+    grace: Duration,
+) -> Result<ToolReply, ToolError> {
+    let reason = tokio::select! {
+        biased;
+        reply = &mut running => return reply.unwrap_or_else(|_| Err(panicked())),
+        () = reports.clock.expired() => ToolError::new(
+            ErrorKind::TimedOut,
+            format!("the call was stopped after {:.1} s", deadline.as_secs_f64()),
+        )
+        .hint("ask for a longer time, or split the work"),
+        () = reports.cancel.cancelled() => {
+            ToolError::new(ErrorKind::Cancelled, "the call was cancelled while it ran")
+        }
+    };
+    reports.cancel().cancel();
+    // The tool gets a moment to end what it started and to report what it did. Whatever is left then
+    // is dropped, which kills its processes.
+    match tokio::time::timeout(grace, &mut running).await {
+        Ok(Ok(Ok(reply))) => Ok(reply),
+        Ok(Ok(Err(error))) => Err(with_output_of(reason, error)),
+        Ok(Err(_)) => Err(panicked()),
+        Err(_) => Err(reason),
     }
 }
 
@@ -168,23 +187,29 @@ fn guarded_world(guard: &Arc<Guard>) -> World {
 /// would otherwise block the clock that must stop it. Calls that only read run in the caller's
 /// task, because a task costs more than a small read; their long computations belong on a pool of
 /// the back end or the tool.
-async fn execute(
-    tool: Arc<dyn ErasedTool>,
+fn execute(
+    tool: &Arc<dyn ErasedTool>,
     input: ParsedInput,
     context: CallContext<NoProgress>,
     effects: Effects,
-) -> Result<ToolReply, ToolError> {
-    let running = async move { tool.run(input, context).await };
+) -> BoxFuture<'_, Result<ToolReply, ToolError>> {
     if !effects.is_mutating() {
-        return running.await;
+        // A tool may panic before it returns its future.
+        let running = AssertUnwindSafe(|| tool.run(input, context));
+        return std::panic::catch_unwind(running)
+            .unwrap_or_else(|_| Box::pin(ready(Err(panicked()))));
     }
-    match AbortOnDropHandle::new(tokio::spawn(running)).await {
-        Ok(reply) => reply,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(ToolError::new(ErrorKind::Cancelled, "the call was stopped")),
-        },
-    }
+    let tool = Arc::clone(tool);
+    Box::pin(async move {
+        let running = async move { tool.run(input, context).await };
+        match AbortOnDropHandle::new(tokio::spawn(running)).await {
+            Ok(reply) => reply,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Err(ToolError::new(ErrorKind::Cancelled, "the call was stopped")),
+            },
+        }
+    })
 }
 
 fn panicked() -> ToolError {
@@ -204,34 +229,51 @@ fn with_output_of(mut reason: ToolError, mut error: ToolError) -> ToolError {
     }
 }
 
-/// Forwards progress at a moderate rate, and keeps the call from counting as silent.
-struct Throttled {
-    recording: Arc<Recording>,
-    clock: Arc<RunClock>,
-    last: Mutex<Option<Instant>>,
+/// Takes what a running tool reports: its output, and its progress, which it forwards at a moderate
+/// rate. Progress keeps the call from counting as silent.
+pub(super) struct RunReports {
+    pub(super) capture: Capture,
+    clock: RunClock,
+    /// When progress was last forwarded.
+    forwarded: Mutex<Option<Instant>>,
+    /// Fires when the caller wants the call to end.
+    cancel: CancellationToken,
+    /// Tells the tool to end, for that reason or because its time is up. Most tools end before they
+    /// ask.
+    stop: OnceLock<CancellationToken>,
 }
 
-impl Throttled {
-    fn new(recording: &Arc<Recording>, clock: &Arc<RunClock>) -> Self {
-        Self {
-            recording: Arc::clone(recording),
-            clock: Arc::clone(clock),
-            last: Mutex::new(None),
-        }
+impl OutputSink for RunReports {
+    fn push<'a>(&'a self, stream: Stream, bytes: &'a [u8]) -> BoxFuture<'a, ()> {
+        self.capture.push(stream, bytes)
     }
 }
 
-impl ReportProgress for Throttled {
+impl RunLimits for RunReports {
+    fn remaining(&self) -> Duration {
+        self.clock.remaining()
+    }
+
+    fn cancel(&self) -> &CancellationToken {
+        self.stop.get_or_init(|| self.cancel.child_token())
+    }
+}
+
+impl ReportProgress for RunReports {
     fn report(&self, progress: RenderedProgress) {
         self.clock.sign_of_life();
         let now = Instant::now();
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self
+            .forwarded
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let due = last.is_none_or(|last| now.duration_since(last) >= PROGRESS_EVERY);
         // The report that says it is finished is never held back.
         if due || progress.percentage() == Some(100) {
             *last = Some(now);
             drop(last);
-            self.recording.note(CallEvent::Progress(progress));
+            let event = CallEvent::Progress(Box::new(progress));
+            self.capture.recording().note(event);
         }
     }
 }

@@ -3,20 +3,19 @@
 use std::sync::Arc;
 
 use haft_contract::{
-    CallId, Content, Outcome, Terminal, ToolError,
-    content::ResourceBody,
-    erased::ToolReply,
-    outcome::{Facts, Failure},
-    spec::Audience,
+    CallId, Content, Outcome, Terminal, ToolError, content::ResourceBody, erased::ToolReply,
+    outcome::Failure, spec::Audience,
 };
 use serde_json::{Value, json};
 
-use super::{
-    FinishedCall, HaltedCall,
+use super::{CallState, FinishedCall, HaltedCall, run::RunningCall};
+use crate::{
+    capture,
+    guard::confinement::CallSucceeded,
     halt::{refused_by, terminal_of},
-    run::RunningCall,
+    input,
+    limits::OutputLimits,
 };
-use crate::{capture, engine::Engine, guard::confinement::CallSucceeded, input};
 
 /// The most structured output, in bytes of JSON, of a tool that is not shown to models: room for a
 /// whole resource of a mounted server.
@@ -24,44 +23,40 @@ const HOST_STRUCTURED_BYTES: usize = 4 * 1024 * 1024;
 
 /// Builds the outcome of a call that ran. The caller records it, so that every ending of a call is
 /// recorded in one place.
-pub async fn settle(finished: FinishedCall) -> Outcome {
+pub async fn settle(finished: FinishedCall) -> Arc<Outcome> {
     let FinishedCall {
-        planned: RunningCall { call, plan },
+        planned: RunningCall { mut call, plan },
         reply,
-        capture,
-        confinement,
+        reports,
+        guard,
         audience,
         held,
     } = finished;
-    let captured = capture.finish().await;
-    let mut facts = call.facts;
+    let captured = reports.capture.finish().await;
+    // Left where they are: a call that waits below does not hold room for them twice.
+    let facts = &mut call.facts;
     facts.bytes_omitted = captured.bytes_omitted;
     facts.lines_omitted = captured.lines_omitted;
     facts.artifact = captured.artifact;
-    let mut content = Vec::new();
-    if !captured.text.is_empty() {
-        content.push(Content::Text(captured.text));
-    }
-    let (terminal, structured, error) = match reply {
+    let (terminal, mut content, structured, error) = match reply {
         Ok(ToolReply {
-            content: replied,
+            content,
             structured,
-        }) => {
-            content.extend(replied);
-            (Terminal::Succeeded, Some(structured), None)
-        }
+        }) => (Terminal::Succeeded, content, Some(structured), None),
         Err(mut error) => {
-            let (replied, structured) = error.take_output();
-            content.extend(replied);
+            let (content, structured) = error.take_output();
             facts.denied_by = facts.denied_by.or(refused_by(error.kind()));
             let terminal = match terminal_of(error.kind()) {
                 // A call that only reads has no effect to be in doubt about.
                 Terminal::Unknown if plan.effects().read_only => Terminal::Failed,
                 terminal => terminal,
             };
-            (terminal, structured, Some(failure(&error)))
+            (terminal, content, structured, Some(failure(&error)))
         }
     };
+    if !captured.text.is_empty() {
+        content.insert(0, Content::Text(captured.text));
+    }
     let went = match terminal {
         Terminal::Succeeded => CallSucceeded::Well,
         Terminal::Failed
@@ -70,28 +65,39 @@ pub async fn settle(finished: FinishedCall) -> Outcome {
         | Terminal::Cancelled
         | Terminal::Unknown => CallSucceeded::Wrong,
     };
-    content.extend(confinement.tell(&mut facts, went));
-    content.extend(call.notes.into_iter().map(Content::text));
-    let engine = call.engine;
-    cap_content(call.id, &mut content, &mut facts, &engine).await;
+    content.extend(guard.confinement.tell(facts, went));
+    content.extend(
+        std::mem::take(&mut call.notes)
+            .into_iter()
+            .map(Content::text),
+    );
+    let limits = &call.engine.limits;
+    let mut texts = content.iter_mut().filter_map(whole_text);
+    if texts.any(|text| is_too_long(text, limits.output)) {
+        // Boxed, because few results are that long.
+        Box::pin(cap_content(&mut call, &mut content)).await;
+    }
+    let limits = &call.engine.limits;
     let most = match audience {
-        Audience::Model => engine.limits.structured_bytes,
+        Audience::Model => limits.structured_bytes,
         Audience::Host => HOST_STRUCTURED_BYTES,
     };
     let structured = structured.map(|value| cap_structured(value, most));
-    let mut outcome = Outcome {
+    let mut outcome = Arc::new(Outcome {
         call: call.id,
-        tool: call.tool,
+        tool: call.tool.take(),
         terminal,
         content,
         structured,
         error,
-        facts,
-    };
-    for hook in &engine.hooks {
-        hook.after_run(&plan, &mut outcome).await;
+        facts: std::mem::take(&mut call.facts),
+    });
+    for hook in &call.engine.hooks {
+        // Nobody else has it yet, so this copies nothing.
+        let changed = Arc::make_mut(&mut outcome);
+        hook.after_run(&plan, changed).await;
         // A hook cannot change how the call ended.
-        outcome.terminal = terminal;
+        changed.terminal = terminal;
     }
     drop(held);
     outcome
@@ -132,30 +138,35 @@ fn failure(error: &ToolError) -> Failure {
     }
 }
 
-/// Caps text that a tool returned whole. Images and documents are capped by the tools that make
-/// them.
-async fn cap_content(
-    call: CallId,
-    content: &mut [Content],
-    facts: &mut Facts,
-    engine: &Arc<Engine>,
-) {
-    let limits = engine.limits.output;
-    for piece in content.iter_mut() {
-        let (Content::Text(text)
+/// The text that a tool returned whole. Images and documents are capped by the tools that make them.
+fn whole_text(piece: &mut Content) -> Option<&mut String> {
+    match piece {
+        Content::Text(text)
         | Content::Resource {
             body: ResourceBody::Text(text),
             ..
-        }) = piece
-        else {
-            continue;
-        };
-        // The capture's output is within the cap plus the line that says what is missing.
-        if text.len() <= limits.total() + capture::NOTICE_BYTES {
+        } => Some(text),
+        _ => None,
+    }
+}
+
+/// Whether text must be capped. The capture's output is within the cap plus the line that says what
+/// is missing.
+fn is_too_long(text: &str, limits: OutputLimits) -> bool {
+    text.len() > limits.total() + capture::NOTICE_BYTES
+}
+
+/// Caps text that a tool returned whole.
+async fn cap_content(call: &mut CallState, content: &mut [Content]) {
+    let limits = call.engine.limits.output;
+    let facts = &mut call.facts;
+    for text in content.iter_mut().filter_map(whole_text) {
+        if !is_too_long(text, limits) {
             continue;
         }
         let whole = std::mem::take(text);
-        let capped = capture::cap_text(call, whole, engine.ledger.artifacts(), limits).await;
+        let capped =
+            capture::cap_text(call.id, whole, call.engine.ledger.artifacts(), limits).await;
         facts.bytes_omitted += capped.bytes_omitted;
         facts.lines_omitted += capped.lines_omitted;
         facts.artifact = facts.artifact.or(capped.artifact);

@@ -16,7 +16,8 @@ use haft_contract::{
     outcome::DeniedBy,
 };
 
-use super::{AdmittedCall, HaltedCall, admit::judged_again, approve::RunBasis};
+use super::{AdmittedCall, HaltedCall, PlannedCall, admit::judged_again, approve::RunBasis};
+use crate::{halt::cancelled, locks::HeldLocks};
 
 /// How often to retry a start whose session has read from more each time. Every retry adds at least
 /// one label, and there are at most `MAX_LABELS` of them.
@@ -24,7 +25,8 @@ const MAX_TRIES: usize = MAX_LABELS + 2;
 
 /// A call whose intent is recorded.
 pub struct StartedCall {
-    pub(super) admitted: AdmittedCall,
+    pub(super) planned: PlannedCall,
+    pub(super) held: HeldLocks,
 }
 
 /// Records the intent. A call that cannot be recorded does not run.
@@ -32,7 +34,7 @@ pub async fn start(mut admitted: AdmittedCall) -> Result<StartedCall, HaltedCall
     for _ in 0..MAX_TRIES {
         let call = &admitted.planned.call;
         if call.cancel.is_cancelled() {
-            return Err(admitted.planned.call.halt(super::call_state::cancelled()));
+            return Err(admitted.planned.call.halt(cancelled()));
         }
         let label = call.new_label();
         match record(&admitted, label.as_ref()).await {
@@ -41,17 +43,18 @@ pub async fn start(mut admitted: AdmittedCall) -> Result<StartedCall, HaltedCall
                 if let (Some(label), Some(session)) = (label, session) {
                     session.add(label);
                 }
-                return Ok(StartedCall { admitted });
+                let AdmittedCall { planned, held, .. } = admitted;
+                return Ok(StartedCall { planned, held });
             }
             Err(error) if error.kind() == LedgerErrorKind::ReadMore => {
-                admitted = after_reading_more(admitted).await?;
+                admitted = Box::pin(after_reading_more(admitted)).await?;
             }
             Err(error) => return Err(refused(admitted, &error)),
         }
     }
     let error = ToolError::new(
         ErrorKind::Conflict,
-        "what the session has read from changed each time the call was to start",
+        "the session kept reading from new sources while this call was about to start",
     )
     .hint("repeat the call when fewer are in flight");
     let halt = admitted.planned.call.halt(error);

@@ -50,11 +50,12 @@ fn check(
     arguments: Arguments,
 ) -> Result<(Value, ParsedInput, Vec<String>), ToolError> {
     let schema = entry.input_schema();
-    let properties = schema.get("properties");
-    let has_parameter =
-        |name: &str| properties.is_some_and(|properties| properties.get(name).is_some());
+    let has_parameter = |name: &str| {
+        let properties = schema.get("properties");
+        properties.is_some_and(|properties| properties.get(name).is_some())
+    };
     let mut object = input::parse(arguments, has_parameter)?;
-    let coercions = input::coerce(entry.spec(), schema, &mut object);
+    let coercions = input::coerce(entry.spec(), schema, entry.text_parameters(), &mut object);
     let input = Value::Object(object);
     let validator = entry
         .validator()

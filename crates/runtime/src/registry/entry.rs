@@ -6,19 +6,19 @@ use std::{
 };
 
 use haft_contract::{
-    Principal, ProviderId, ToolKey, ToolSpec,
+    PlanDigest, Principal, ProviderId, ToolKey, ToolSpec,
     erased::{ErasedTool, WithheldReason},
     host::{Policy, ToolFacts, Visibility},
     spec::Audience,
 };
 use jsonschema::Validator;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     render::{self, Format, Renderings},
     work,
 };
-use crate::digest;
+use crate::{digest::digest_of, input};
 
 /// The largest input schema a tool may have, in bytes of JSON.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;
@@ -34,6 +34,7 @@ pub struct Entry {
     withheld: Option<WithheldReason>,
     /// Compiling a schema costs more than a hundred validations, so it happens at the first call.
     validator: OnceLock<Result<Validator, String>>,
+    text_parameters: OnceLock<Vec<String>>,
     renderings: OnceLock<Renderings>,
     /// Needed only when a person is asked.
     digest: OnceLock<[u8; 32]>,
@@ -52,6 +53,7 @@ impl Entry {
             input_schema,
             tool,
             validator: OnceLock::new(),
+            text_parameters: OnceLock::new(),
             renderings: OnceLock::new(),
             digest: OnceLock::new(),
         }
@@ -99,7 +101,25 @@ impl Entry {
     /// SHA-256 of everything the tool says about itself and, if it runs a separate program, of that
     /// program. An approval binds it.
     pub fn digest(&self) -> [u8; 32] {
-        *self.digest.get_or_init(|| digest::tool_digest(self))
+        *self.digest.get_or_init(|| self.computed_digest())
+    }
+
+    /// A built-in tool is defined by the version of Haft.
+    fn computed_digest(&self) -> [u8; 32] {
+        let program = self.tool.program_digest();
+        let said = json!({
+            "haft": env!("CARGO_PKG_VERSION"),
+            "tool": self.key.to_string(),
+            "title": self.spec.title,
+            "description": self.spec.description,
+            "effects": self.spec.effects.to_string(),
+            "sandbox": self.spec.sandbox.as_str(),
+            "groups": self.spec.groups,
+            "input": self.input_schema(),
+            "output": self.output_schema(),
+            "program": program.map(|sha256| PlanDigest(sha256).to_string()),
+        });
+        digest_of(&said).0
     }
 
     /// Why a person has to review the tool before it is shown or run.
@@ -141,12 +161,18 @@ impl Entry {
                     .with_pattern_options(jsonschema::PatternOptions::regex())
                     .build(&self.input_schema)
                     .map_err(|error| {
-                        let why = crate::input::spelt(&error.to_string());
+                        let why = input::spelt(&error.to_string());
                         format!("its input schema cannot be compiled: {why}")
                     })
             })
             .as_ref()
             .map_err(String::as_str)
+    }
+
+    /// The parameters for which its schema asks for text and nothing else.
+    pub(crate) fn text_parameters(&self) -> &[String] {
+        self.text_parameters
+            .get_or_init(|| input::text_parameters(&self.input_schema))
     }
 
     /// The tool's description in a model provider's format. Always the same value.
@@ -175,7 +201,7 @@ fn unusable(schema: &Value) -> Option<String> {
         None if object.contains_key("properties") => {}
         Some(_) | None => return Some("its input schema does not describe an object".to_owned()),
     }
-    if !crate::input::fits_in(schema, MAX_SCHEMA_BYTES) {
+    if !input::fits_in(schema, MAX_SCHEMA_BYTES) {
         return Some(format!(
             "its input schema is larger than {MAX_SCHEMA_BYTES} bytes"
         ));
@@ -184,7 +210,7 @@ fn unusable(schema: &Value) -> Option<String> {
         return Some(reason.to_owned());
     }
     remote_reference(schema).map(|uri| {
-        let uri = crate::input::spelt(uri);
+        let uri = input::spelt(uri);
         format!("its input schema refers to `{uri}`, outside itself")
     })
 }

@@ -187,7 +187,7 @@ async fn commands_that_can_change_more_than_the_workspace_are_not_looked_at_and_
             panic!("{events:?}");
         };
         let missed = missed.as_deref().unwrap();
-        assert!(missed.contains("are not compared"), "{missed}");
+        assert!(missed.contains("are not tracked"), "{missed}");
         assert_eq!(begun, 0);
     }
 }

@@ -296,7 +296,7 @@ async fn a_record_that_never_says_what_was_read_denies_in_the_end() {
 struct Changes(Verdict, &'static str);
 
 impl Policy for Changes {
-    fn decide(&self, question: &Question<'_>) -> Decision {
+    fn decide(&self, question: &Question<'_>) -> Arc<Decision> {
         let Self(then, rule) = self;
         let own = &question.tool.key.provider;
         let crosses = question.plan.read_from().others(own).next().is_some();
@@ -305,7 +305,7 @@ impl Policy for Changes {
             "b_send" => (Verdict::Ask, "always"),
             _ => (Verdict::Allow, "always"),
         };
-        Decision {
+        Arc::new(Decision {
             verdict,
             rule: Some(RuleRef {
                 text: text.to_owned(),
@@ -317,7 +317,7 @@ impl Policy for Changes {
             withheld: Vec::new(),
             policy: self.version(),
             grants: Vec::new(),
-        }
+        })
     }
 
     fn visibility(&self, _: &Principal, _: &ToolFacts<'_>) -> Visibility {

@@ -70,7 +70,14 @@ async fn a_repeated_call_is_warned_about_and_then_asked_about() {
             text.contains("the same `same` call has given the same result 6 times in a row"),
             "{text}"
         );
-        let rule = outcome.facts.decision.clone().unwrap().rule.unwrap();
+        let rule = outcome
+            .facts
+            .decision
+            .as_ref()
+            .unwrap()
+            .rule
+            .clone()
+            .unwrap();
         assert_eq!(rule.to_string(), "`ask = 6` (loop guard)");
         assert_eq!(rule.source, LOOP_GUARD);
     }

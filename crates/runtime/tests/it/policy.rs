@@ -66,7 +66,7 @@ async fn a_call_touches_at_most_4096_things() {
 async fn mistake_02_a_policy_that_panics_denies() {
     struct Broken;
     impl Policy for Broken {
-        fn decide(&self, _: &Question<'_>) -> Decision {
+        fn decide(&self, _: &Question<'_>) -> Arc<Decision> {
             panic!("broken")
         }
         fn visibility(&self, _: &Principal, _: &ToolFacts<'_>) -> Visibility {

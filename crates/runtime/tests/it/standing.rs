@@ -205,7 +205,7 @@ async fn a_wish_that_does_not_fit_counts_once_and_the_result_says_why() {
 struct Proposing(FixedPolicy);
 
 impl Policy for Proposing {
-    fn decide(&self, question: &Question<'_>) -> Decision {
+    fn decide(&self, question: &Question<'_>) -> Arc<Decision> {
         self.0.decide(question)
     }
 

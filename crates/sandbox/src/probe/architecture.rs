@@ -14,36 +14,36 @@ use super::{
 pub(super) const ATTEMPTS: &[Attempt] = &[
     Attempt {
         name: "int80-keyctl",
-        about: "asks for the session keyring by the 32-bit door",
+        about: "asks for the session keyring through the 32-bit entry point",
         arguments: "",
         control: Control::Machine,
-        run: |_| Ok(in_child(door::int80_keyctl)),
+        run: |_| Ok(in_child(entry::int80_keyctl)),
     },
     Attempt {
         name: "int80-getpid",
-        about: "asks for its own id by the 32-bit door",
+        about: "asks for its own id through the 32-bit entry point",
         arguments: "",
         control: Control::Machine,
-        run: |_| Ok(in_child(door::int80_getpid)),
+        run: |_| Ok(in_child(entry::int80_getpid)),
     },
     Attempt {
         name: "x32-keyctl",
-        about: "asks for the session keyring by the x32 door",
+        about: "asks for the session keyring through the x32 entry point",
         arguments: "",
         control: Control::Machine,
-        run: |_| Ok(in_child(door::x32_keyctl)),
+        run: |_| Ok(in_child(entry::x32_keyctl)),
     },
     Attempt {
         name: "vsyscall-time",
-        about: "asks for the time by the vsyscall page",
+        about: "asks for the time through the vsyscall page",
         arguments: "",
         control: Control::Machine,
-        run: |_| Ok(in_child(door::vsyscall_time)),
+        run: |_| Ok(in_child(entry::vsyscall_time)),
     },
 ];
 
 #[cfg(target_arch = "x86_64")]
-mod door {
+mod entry {
     use rustix::io::Errno;
 
     use super::Verdict;
@@ -140,7 +140,7 @@ mod door {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-mod door {
+mod entry {
     use super::Verdict;
 
     pub(super) fn int80_keyctl() -> Verdict {
@@ -160,6 +160,6 @@ mod door {
     }
 
     fn absent() -> Verdict {
-        Verdict::stopped("this processor has no such door")
+        Verdict::stopped("this processor has no such entry point")
     }
 }

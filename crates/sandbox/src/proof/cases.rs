@@ -140,7 +140,7 @@ pub(super) const CASES: &[EscapeCase] = &[
         outside: |_| words(["keyctl"]),
     },
     EscapeCase {
-        attempted: "make a system call by the 32-bit door",
+        attempted: "make a system call through the 32-bit entry point",
         layers: &[SECCOMP, (Tier::T2, "seccomp")],
         inside: |_, _| words(["int80-getpid"]),
         outside: |_| words(["int80-getpid"]),

@@ -1,41 +1,24 @@
-//! A workspace with something worth stealing beside it, and the checks every attack ends with.
+//! A local workspace in a directory with a secret beside it, whose children can be sandboxed.
 
-use std::{fs, path::PathBuf};
+use std::ops::Deref;
 
 use haft_backends::{LocalBackend, LocalOptions};
-use haft_contract::{
-    ErrorKind, WorkPath,
-    ops::{
-        ChildExit, Expected, FileStat, OpsError, ProcessHandle, Spawn, WriteFile, WriteMode,
-        WrittenFile,
-    },
+use haft_contract::ops::{
+    Expected, FileStat, OpsError, ProcessHandle, Spawn, WriteFile, WriteMode, WrittenFile,
 };
 use haft_sandbox::{Profile, SandboxOptions, helper::Helper};
-use haft_testkit::helper_program;
-
-pub(crate) const SECRET: &str = "a secret outside the workspace";
+pub(crate) use haft_testkit::workspace_directory::{SECRET, at, finish, refused};
+use haft_testkit::{helper_program, workspace_directory::WorkspaceDirectory};
 
 pub(crate) struct Workspace {
-    _temp: tempfile::TempDir,
-    pub(crate) root: PathBuf,
-    pub(crate) outside: PathBuf,
+    directory: WorkspaceDirectory,
     pub(crate) backend: LocalBackend,
 }
 
-/// Reads a child to its end; what all its streams said, in order, and how it ended.
-pub(crate) async fn finish(child: &mut dyn ProcessHandle) -> (String, ChildExit) {
-    let mut output = Vec::new();
-    while let Some(chunk) = child.next_chunk().await {
-        output.extend(chunk.bytes);
-    }
-    let exit = child.wait().await.unwrap();
-    (String::from_utf8_lossy(&output).into_owned(), exit)
-}
-
 impl Workspace {
-    /// `ws` is the workspace; `outside` lies beside it and holds a secret.
+    /// A workspace whose children are not confined.
     pub(crate) fn new() -> Self {
-        Self::within(tempfile::tempdir().unwrap())
+        Self::with(tempfile::tempdir().unwrap(), LocalOptions::default())
     }
 
     /// A workspace whose children can be sandboxed.
@@ -52,34 +35,11 @@ impl Workspace {
         Self::with(temp, options)
     }
 
-    fn within(temp: tempfile::TempDir) -> Self {
-        Self::with(temp, LocalOptions::default())
-    }
-
     /// The same with options of the caller's choice.
     pub(crate) fn with(temp: tempfile::TempDir, options: LocalOptions) -> Self {
-        let base = temp.path().canonicalize().unwrap();
-        let (root, outside) = (base.join("ws"), base.join("outside"));
-        fs::create_dir(&root).unwrap();
-        fs::create_dir(&outside).unwrap();
-        fs::write(outside.join("secret"), SECRET).unwrap();
-        let backend = LocalBackend::open(&root, options).unwrap();
-        Self {
-            _temp: temp,
-            root,
-            outside,
-            backend,
-        }
-    }
-
-    pub(crate) fn put(&self, path: &str, text: &str) {
-        let path = self.root.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-
-    pub(crate) fn text(&self, path: &str) -> String {
-        fs::read_to_string(self.root.join(path)).unwrap()
+        let directory = WorkspaceDirectory::new(temp);
+        let backend = LocalBackend::open(&directory.root, options).unwrap();
+        Self { directory, backend }
     }
 
     /// Starts a child.
@@ -101,18 +61,13 @@ impl Workspace {
         let files = self.backend.operations().files;
         files.write(&at(path), write).await
     }
+}
 
-    /// Nothing beside the workspace was changed, added or removed.
-    pub(crate) fn outside_is_untouched(&self) {
-        let names: Vec<_> = fs::read_dir(&self.outside)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name())
-            .collect();
-        assert_eq!(names, ["secret"], "something was made or removed outside");
-        assert_eq!(
-            fs::read_to_string(self.outside.join("secret")).unwrap(),
-            SECRET
-        );
+impl Deref for Workspace {
+    type Target = WorkspaceDirectory;
+
+    fn deref(&self) -> &WorkspaceDirectory {
+        &self.directory
     }
 }
 
@@ -122,24 +77,5 @@ pub(crate) fn sandbox_options() -> SandboxOptions {
         helper: Helper::Path(helper_program()),
         profile: Profile::default(),
         ..SandboxOptions::default()
-    }
-}
-
-pub(crate) fn at(path: &str) -> WorkPath {
-    WorkPath::relative(path).unwrap()
-}
-
-#[track_caller]
-pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, OpsError>, expect: ErrorKind) {
-    match result {
-        Ok(value) => panic!("expected {expect}, got {value:?}"),
-        Err(error) => {
-            assert_eq!(error.kind(), expect, "{error}");
-            let text = error.to_string();
-            assert!(
-                !text.contains("/tmp") && !text.contains("/etc") && !text.contains("/proc"),
-                "the message names a machine path: {text}"
-            );
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use haft_contract::{
     BoxFuture, Principal, SessionId, TenantId, WorkspaceId,
-    host::{Grant, GrantId, GrantScope, GrantStore, LedgerError, Timestamp},
+    host::{Grant, GrantFinder, GrantId, GrantScope, GrantStore, LedgerError, Timestamp},
 };
 
 use super::{MemoryLedger, approvals::conflict};
@@ -70,6 +70,7 @@ impl GrantStore for MemoryLedger {
         principal: &'a Principal,
         workspace: &'a WorkspaceId,
         now: Timestamp,
+        _: &'a dyn GrantFinder,
     ) -> BoxFuture<'a, Result<Vec<Grant>, LedgerError>> {
         Box::pin(async move {
             self.reachable()?;

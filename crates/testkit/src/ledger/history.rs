@@ -57,7 +57,9 @@ impl History for MemoryLedger {
                         .is_none_or(|words| state.mentions(call, words))
                 })
                 .collect();
-            calls.reverse();
+            if query.after.is_none() {
+                calls.reverse();
+            }
             calls.truncate(query.limit);
             Ok(calls)
         })
@@ -74,8 +76,10 @@ impl History for MemoryLedger {
             let of_call = state.rows.iter();
             Ok(of_call
                 .filter(|row| row.tenant == tenant.as_str() && row.call == id)
-                .map(|row| StoredEvent {
-                    sequence: row.sequence,
+                .zip(1..)
+                .map(|(row, sequence)| StoredEvent {
+                    sequence,
+                    record: row.sequence,
                     at: row.at,
                     kind: row.kind.to_owned(),
                     body: row.body.clone(),

@@ -83,6 +83,7 @@ super::suite! { $
     a_grant_knows_its_workspace_by_id,
     a_grant_ends,
     a_sessions_grants_end_with_it,
+    a_grant_is_found_by_its_keys,
     a_counted_grant_is_used_up,
     grants_survive_reopening,
     an_accepted_call_waits_for_whoever_claims_it,

@@ -13,38 +13,7 @@ use crate::tidy::{SourceFile, report, rust_files, strip_tests};
 const STRICT: &[&str] = &["backends", "egress", "sandbox"];
 
 /// Circles that are known, each with the reason it is there. Take a line out once it is broken.
-const KNOWN: &[(&str, &str, &str)] = &[
-    (
-        "cli",
-        "{commands, terminal, view, watch}",
-        "screens name the commands that a person types next",
-    ),
-    (
-        "contract",
-        "{host, ops}",
-        "one vocabulary: a host is told what operations are, and operations what a host is",
-    ),
-    (
-        "host",
-        "{config, state}",
-        "settings name the files they are kept in, and those files hold settings",
-    ),
-    (
-        "ledger",
-        "sqlite/{approvals, grants}",
-        "an answer can make a standing approval, and a start uses up either",
-    ),
-    (
-        "mcp",
-        "{pin, upstream}",
-        "a pin is made of definitions, and a server is held to its pin",
-    ),
-    (
-        "runtime",
-        "{guard, pipeline, registry}",
-        "stages share the state of one engine, which holds all three",
-    ),
-];
+const KNOWN: &[(&str, &str, &str)] = &[];
 
 /// Through how many modules a name is followed that each passes on.
 const MAX_PASSED_ON: usize = 4;

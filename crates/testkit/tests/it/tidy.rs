@@ -81,6 +81,7 @@ const KEPT_BEHIND: &[(&str, &[&str])] = &[
     ("jsonschema", &["runtime"]),
     ("landlock", &["sandbox"]),
     ("libc", &["backends", "sandbox"]),
+    ("object_store", &["ledger"]),
     ("reqwest", &["egress"]),
     ("rmcp", &["mcp"]),
     // The command line asks the terminal whether it is one; the host and the ledger open their own
@@ -89,9 +90,13 @@ const KEPT_BEHIND: &[(&str, &[&str])] = &[
         "rustix",
         &["backends", "cli", "egress", "host", "ledger", "sandbox"],
     ),
+    ("rusqlite", &["ledger"]),
+    ("rustls-platform-verifier", &["ledger"]),
     ("russh-sftp", &["backends"]),
     ("seccompiler", &["sandbox"]),
     ("sqlx", &["ledger"]),
+    ("tokio-postgres", &["ledger"]),
+    ("tokio-rustls", &["ledger"]),
     ("tracing-subscriber", &["cli"]),
 ];
 

@@ -71,7 +71,7 @@ pub struct ReadInput {
     pub numbered: bool,
 }
 
-/// What `read` returns beside the text, image or document itself.
+/// What `read` returns in addition to the text, image or document.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ReadOutput {
     /// The file, relative to the workspace.

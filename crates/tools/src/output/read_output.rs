@@ -65,7 +65,7 @@ pub struct ReadOutputInput {
     pub pattern: Option<String>,
 }
 
-/// What `read_output` returns beside the text itself.
+/// What `read_output` returns in addition to the text.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ReadOutputOutput {
     /// Bytes of the whole output.

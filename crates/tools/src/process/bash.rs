@@ -122,7 +122,7 @@ pub struct BashOutput {
     /// The process that was left running in the background.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessView>,
-    /// The offset in its log from which on its output is not in this result.
+    /// The offset in its log at which the output that is not in this result begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
 }

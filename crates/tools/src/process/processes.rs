@@ -102,7 +102,7 @@ pub struct ProcessInput {
 pub enum Action {
     /// Show every process.
     List,
-    /// Wait for news and return new output.
+    /// Wait until something happens, and return new output.
     Poll,
     /// Return output.
     Log,
@@ -136,13 +136,13 @@ pub enum SignalName {
     Usr1,
     /// User-defined.
     Usr2,
-    /// Hold.
+    /// Pause.
     Stop,
-    /// Go on.
+    /// Resume.
     Cont,
 }
 
-/// What `process` returns beside the output itself.
+/// What `process` returns in addition to the output.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ProcessOutput {
     /// The process acted on, or every process for `list`.

@@ -25,7 +25,7 @@ pub struct ProcessView {
     pub cwd: String,
     /// Whether it runs.
     pub state: StateWord,
-    /// Whether something of it waits for input.
+    /// Whether it, or something it started, waits for input.
     pub waits_for_input: bool,
     /// Whether it has a terminal.
     pub terminal: bool,
@@ -38,7 +38,7 @@ pub struct ProcessView {
     /// The resource limit it exceeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exceeded: Option<&'static str>,
-    /// What the sandbox refused it.
+    /// What the sandbox did not let it do.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refusals: Vec<String>,
     /// How long it has run, in milliseconds.
@@ -57,7 +57,7 @@ pub enum StateWord {
     Running,
     /// It has ended.
     Ended,
-    /// It is gone, and how it ended cannot be told.
+    /// It is gone, and nobody knows how it ended.
     Lost,
 }
 

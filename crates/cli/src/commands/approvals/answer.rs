@@ -15,10 +15,9 @@ use super::{RecordedQuestions, always, find, may_answer};
 use crate::{
     commands::App,
     exit::Exit,
+    prompt::{ask_for_wish, grant_choice, somebody_is_there, typed_after},
     stop::Stop,
-    terminal::{
-        Format, Page, Style, ask_for_wish, grant_choice, somebody_is_there, typed_after, visible,
-    },
+    terminal::{Format, Page, Style, visible},
     view::{approval, time},
 };
 

@@ -3,8 +3,8 @@
 use haft_contract::TenantId;
 use haft_contract::host::{Approval, ApprovalId};
 
-use super::{MAX_LISTED, RecordedQuestions};
-use crate::{exit::Exit, stop::Stop};
+use super::RecordedQuestions;
+use crate::{exit::Exit, stop::Stop, view::approval::MAX_LISTED};
 
 /// How many candidates of an ambiguous id are named.
 const MAX_NAMED: usize = 5;

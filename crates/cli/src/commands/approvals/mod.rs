@@ -13,7 +13,7 @@ use haft_contract::host::{
     Approval, ApprovalStore, Clock as _, History as _, Ledger as _, Timestamp,
 };
 use haft_host::{Record, ancestry};
-use haft_ledger::SqliteLedger;
+use haft_ledger::StoredLedger;
 use haft_runtime::SystemClock;
 use serde::Serialize;
 
@@ -22,12 +22,9 @@ use crate::{
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page, Style, visible},
-    view::{call::prefix_length, time},
+    view::{approval::MAX_LISTED, call::prefix_length, time},
     watch,
 };
-
-/// The most questions a list shows.
-pub(crate) const MAX_LISTED: usize = 1_000;
 
 /// List the questions that wait for an answer
 #[derive(Debug, Args)]
@@ -75,7 +72,7 @@ impl ApprovalView {
 
 /// The questions in the record.
 struct RecordedQuestions {
-    ledger: SqliteLedger,
+    ledger: StoredLedger,
     store: Arc<dyn ApprovalStore>,
     /// The name of the person who answers here, for the record.
     name: String,
@@ -129,7 +126,8 @@ pub(crate) async fn run(args: &ApprovalsArgs, app: &App) -> Result<Exit, Stop> {
             ));
         }
         let desk = RecordedQuestions::open(app).await?;
-        let watched = watch::run(Arc::clone(&desk.store), TenantId::local(), &desk.name, app).await;
+        let store = Arc::clone(&desk.store);
+        let watched = watch::run(store, TenantId::local(), &desk.name, app.output).await;
         desk.close().await;
         return watched;
     }

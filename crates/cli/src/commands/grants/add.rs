@@ -16,7 +16,8 @@ use crate::commands::approvals::may_answer;
 use crate::{
     args::IdentityArgs,
     commands::call,
-    terminal::{Format, Page, Style, confirm},
+    prompt::confirm,
+    terminal::{Format, Page, Style},
     view::grant::{GrantView, lasting, place},
 };
 

@@ -11,11 +11,11 @@ mod suggest;
 
 use clap::{Args, Subcommand};
 use haft_contract::{
-    Principal, TenantId, WorkspaceId,
-    host::{Clock as _, Grant, Ledger as _, Timestamp},
+    TenantId,
+    host::{Clock as _, Grant, Ledger as _, Policy, Question, Timestamp},
 };
 use haft_host::Record;
-use haft_ledger::SqliteLedger;
+use haft_ledger::StoredLedger;
 use haft_runtime::SystemClock;
 
 use super::App;
@@ -50,29 +50,27 @@ pub(crate) async fn run(args: GrantsArgs, app: &App) -> Result<Exit, Stop> {
     }
 }
 
-/// The grants that apply to a principal in a workspace now. Looking must not create a record, so
-/// without one there are no grants.
+/// The grants that apply to a question now. Looking must not create a record, so without one there
+/// are no grants.
 pub(crate) async fn holding(
     app: &App,
-    principal: &Principal,
-    workspace: &WorkspaceId,
+    policy: &dyn Policy,
+    question: Question<'_>,
 ) -> Result<Vec<Grant>, Stop> {
     let places = app.places()?;
     if !Record::exists(&places) {
         return Ok(Vec::new());
     }
-    let Record {
-        ledger, recovery, ..
-    } = Record::open_to_look(&places).await?;
-    app.recovered(&recovery);
-    let holding = ledger.grants().holding(principal, workspace, now()).await;
+    let record = Record::open_to_look(&places).await?;
+    app.recovered(&record.recovery);
+    let holding = record.grants_for(policy, question).await;
     let holding = holding.map_err(|error| Stop::ledger(&error))?;
-    close(&ledger).await?;
+    close(&record.ledger).await?;
     Ok(holding)
 }
 
 /// The record, opened for one of these commands.
-async fn open(app: &App) -> Result<SqliteLedger, Stop> {
+async fn open(app: &App) -> Result<StoredLedger, Stop> {
     let Record {
         ledger, recovery, ..
     } = Record::open_to_look(&app.places()?).await?;
@@ -81,7 +79,7 @@ async fn open(app: &App) -> Result<SqliteLedger, Stop> {
 }
 
 /// Every grant that has not ended, oldest first.
-async fn living(ledger: &SqliteLedger) -> Result<Vec<Grant>, Stop> {
+async fn living(ledger: &StoredLedger) -> Result<Vec<Grant>, Stop> {
     let grants = ledger.grants();
     let living = grants.list(&TenantId::local(), now()).await;
     living.map_err(|error| Stop::ledger(&error))
@@ -92,6 +90,6 @@ fn now() -> Timestamp {
 }
 
 /// Makes everything durable.
-async fn close(ledger: &SqliteLedger) -> Result<(), Stop> {
+async fn close(ledger: &StoredLedger) -> Result<(), Stop> {
     ledger.close().await.map_err(|error| Stop::ledger(&error))
 }

@@ -9,12 +9,12 @@ use clap::Args;
 use haft_host::{
     HostBuilder, WorkspaceSource,
     grant_history::{ApprovalHistory, MIN_APPROVALS},
+    relative_time::RelativeTime,
 };
 
 use super::{App, Exit, Stop, now, open};
 use crate::{
     args::IdentityArgs,
-    relative_time::RelativeTime,
     terminal::{Format, Page, Style},
 };
 

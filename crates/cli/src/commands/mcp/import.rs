@@ -27,8 +27,9 @@ use crate::{
         takeover::{self, Secrets, TakenOverServer, TakeoverTarget},
     },
     exit::Exit,
+    prompt::confirm,
     stop::Stop,
-    terminal::{Format, Page, Style, confirm},
+    terminal::{Format, Page, Style},
 };
 
 /// The directory for values from an agent's configuration, in the data directory.

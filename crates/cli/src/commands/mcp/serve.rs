@@ -36,8 +36,9 @@ use crate::{
     args::IdentityArgs,
     exit::Exit,
     interrupt,
+    prompt::grant_choice,
     stop::Stop,
-    terminal::{Colours, Page, Style, grant_choice},
+    terminal::{Colours, Page, Style},
     view::approval::{self, BoxSize},
 };
 
@@ -207,7 +208,7 @@ impl ServeSetup {
         args: &ServeArgs,
         cancel: &CancellationToken,
     ) -> Result<(), Stop> {
-        let kept = HttpToken::kept(&app.places()?)?;
+        let kept = HttpToken::kept(&app.places()?.data_dir)?;
         let mut guard = http::Guard::new(kept.token);
         if !address.ip().is_unspecified() {
             guard = guard.host(&address.ip().to_string());

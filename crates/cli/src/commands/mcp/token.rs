@@ -23,11 +23,11 @@ pub(crate) struct TokenArgs {
 pub(super) fn run(args: &TokenArgs, app: &App) -> Result<Exit, Stop> {
     // Whoever has it can answer questions through `haft mcp --http`.
     may_answer()?;
-    let places = app.places()?;
+    let data_dir = app.places()?.data_dir;
     let kept = if args.new {
-        HttpToken::make(&places)?
+        HttpToken::make(&data_dir)?
     } else {
-        HttpToken::kept(&places)?
+        HttpToken::kept(&data_dir)?
     };
     app.output.content(&kept.text)?;
     if args.new {

@@ -9,18 +9,17 @@ use haft_contract::host::{Clock as _, Timestamp};
 use haft_host::{
     Assembly, HostBuilder, Record,
     config::Settings,
+    relative_time::RelativeTime,
     replay::{self, Change, Group, ReplayBaseline, ReplayJudge, Report},
 };
 use haft_runtime::SystemClock;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use crate::{
     commands::App,
     exit::Exit,
-    relative_time::RelativeTime,
     stop::Stop,
-    terminal::{Format, Page, Style},
+    terminal::{Format, Page, Style, bar},
     view::decision::{RuleView, verdict_style},
 };
 
@@ -134,7 +133,7 @@ pub(super) async fn run(args: ReplayArgs, app: &App) -> Result<Exit, Stop> {
         ledger, recovery, ..
     } = Record::open_to_look(&app.places()?).await?;
     app.recovered(&recovery);
-    let bar = spinner(app);
+    let bar = bar(app.output, None, "{spinner} {msg} {elapsed}");
     let report = replay::replay(&ledger, &TenantId::local(), since, judge, |read| {
         bar.set_message(format!("{read} calls"));
     })
@@ -153,19 +152,6 @@ async fn assembly(settings: Settings) -> Result<Assembly, Stop> {
     let assembly = HostBuilder::to_look(settings)?.assemble_for_lint().await?;
     assembly.mount_to_look()?;
     Ok(assembly)
-}
-
-fn spinner(app: &App) -> ProgressBar {
-    let target = if app.output.stderr_is_terminal() {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    let bar = ProgressBar::with_draw_target(None, target);
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
-        bar.set_style(style);
-    }
-    bar
 }
 
 impl ReplayView {

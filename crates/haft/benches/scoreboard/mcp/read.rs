@@ -42,7 +42,7 @@ pub(crate) fn rows(scale: Scale) -> Vec<Row> {
         ours: per_second(pair.ours(wall)),
         bare: per_second(pair.bare(wall)),
         figure: 1.0 / pair.ratio(wall),
-        goal: Goal::RatioFrom(5.0),
+        goal: Goal::RatioFrom(3.0),
         beside: format!(
             "CPU a call {} ÷ {}",
             time(pair.ours(|used| used.process)),

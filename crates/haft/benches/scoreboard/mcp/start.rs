@@ -49,7 +49,7 @@ pub(crate) fn rows(_: Scale) -> Vec<Row> {
             "`haft mcp` from its start to the first `tools/list` (wall)",
             time(first),
             first,
-            Goal::Seconds(0.05),
+            Goal::Seconds(0.015),
             format!("the shortest of {STARTS} took {}", time(shortest)),
             "opening the record, whose first page of the disk is waited for",
         ),

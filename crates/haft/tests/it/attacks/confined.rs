@@ -163,7 +163,7 @@ async fn refused(
     if judging == Judging::Effects {
         return Ok(());
     }
-    // A call by a foreign door ends the process, so it has no time to say anything.
+    // A call through a foreign entry point ends the process, so it has no time to say anything.
     let killed =
         outcome.facts.signal.is_some() || outcome.facts.exit_code.is_some_and(|code| code > 128);
     check(text.contains(REFUSED) || killed, || {

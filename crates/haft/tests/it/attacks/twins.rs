@@ -4,7 +4,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env, fs,
+    fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::Arc,
@@ -16,6 +16,7 @@ use serde::Deserialize;
 use tempfile::TempDir;
 
 use super::place;
+use crate::days::runner::toolchain::toolchain;
 
 const TEXT: &str = include_str!("../../../../../attacks/twins.toml");
 
@@ -48,19 +49,6 @@ struct Twin {
     needs: Vec<String>,
     run: String,
     shows: String,
-}
-
-/// Where the Rust toolchain is: a copy of root's that anybody can read, or the one of this user.
-fn toolchain() -> Option<PathBuf> {
-    let copied = env::var("HAFT_ATTACK_FIXTURES")
-        .map(|fixtures| PathBuf::from(fixtures).join("toolchain"))
-        .ok()
-        .filter(|path| path.join("bin/cargo").is_file());
-    copied.or_else(|| {
-        let output = Command::new("rustc").args(["--print", "sysroot"]).output();
-        let sysroot = String::from_utf8(output.ok()?.stdout).ok()?;
-        Some(PathBuf::from(sysroot.trim())).filter(|path| path.join("bin/cargo").is_file())
-    })
 }
 
 /// What twins run in: a workspace that is made anew for each, and a home beside it.
@@ -187,10 +175,7 @@ impl Twin {
 async fn sb_00_ordinary_commands_pass_in_t2() {
     let twins: Twins = toml::from_str(TEXT).unwrap();
     let only = super::stage::only();
-    let toolchain = toolchain().expect(
-        "a Rust toolchain this user can read: put one on PATH, or name a directory that holds a \
-         copy as `toolchain` in HAFT_ATTACK_FIXTURES",
-    );
+    let toolchain = toolchain();
     let (outside, confined) = (Arc::new(Ground::new(&toolchain)), Ground::new(&toolchain));
     let haft = confined.haft(&toolchain).await;
     let chosen = |twin: &&Twin| only.as_ref().is_none_or(|only| twin.name.contains(only));

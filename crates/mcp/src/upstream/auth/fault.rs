@@ -97,8 +97,12 @@ impl LoginError {
             | Self::WrongResource
             | Self::NoPkce
             | Self::WrongIssuer { .. }
-            | Self::NoIssuer(_)
-            | Self::TokenType => "tell whoever runs the server; nothing was sent to it",
+            | Self::NoIssuer(_) => {
+                "tell whoever runs the server; it was sent no code, token or secret"
+            }
+            Self::TokenType => {
+                "tell whoever runs the authorization server; the token was not kept or used"
+            }
             Self::SecretForAnybody => {
                 "set `oauth.issuer` to the address of the authorization server that gave the secret"
             }

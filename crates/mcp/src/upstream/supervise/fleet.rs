@@ -221,7 +221,10 @@ fn assemble(
         server: mount.server.clone(),
         owner: mount.owner,
         call_timeout: mount.options.call_timeout,
-        turns: RequestTurns::new(mount.options.concurrency, mount.options.queue),
+        turns: Arc::new(RequestTurns::new(
+            mount.options.concurrency,
+            mount.options.queue,
+        )),
         posted: posted.clone(),
         wanted: Arc::clone(&wanted),
         outdated: Arc::clone(&outdated),

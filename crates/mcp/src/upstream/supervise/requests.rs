@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     offer::{StockCell, asked_for},
     state::{Phase, ServerStatus},
-    turns::RequestTurns,
+    turns::{ClientOfTurn, RequestTurns},
 };
 use crate::{
     client::Client,
@@ -40,7 +40,7 @@ pub(super) struct ServerRequests {
     pub(super) server: ServerId,
     pub(super) owner: CredentialOwner,
     pub(super) call_timeout: Duration,
-    pub(super) turns: RequestTurns,
+    pub(super) turns: Arc<RequestTurns>,
     pub(super) posted: watch::Receiver<ServerStatus>,
     /// Notified when somebody waits for the server to run.
     pub(super) wanted: Arc<Notify>,
@@ -106,11 +106,14 @@ impl ServerRequests {
         let asked_for = asked_for(&request);
         let allowed = || self.stock.get().allows(&self.server, asked_for.as_ref());
         allowed()?;
+        let turn = self.turns.take(left(), cancel).await?;
         request.client = request.client.take().map(|client| {
-            let client: Arc<dyn Client> = Arc::new(Asker::new(&self.server, client));
+            let client: Arc<dyn Client> = Arc::new(ClientOfTurn {
+                client: Arc::new(Asker::new(&self.server, client)),
+                turn: Arc::clone(&turn),
+            });
             client
         });
-        let _turn = self.turns.take(left(), cancel).await?;
         let connection = self.connection(left(), cancel).await?;
         // The definitions may have been fetched only now.
         allowed()?;

@@ -16,7 +16,7 @@ use haft_contract::{
     host::{Ledger as _, Policy},
     ops::Tier,
 };
-use haft_ledger::{LedgerOptions, SqliteLedger};
+use haft_ledger::{LedgerOptions, StoredLedger};
 use haft_mcp::{
     client::{Client, Clients},
     mounts::CHANGES_KEPT,
@@ -52,7 +52,7 @@ pub(crate) struct Place {
     pub(crate) harness: Harness,
     pub(crate) fleet: Arc<Fleet>,
     shared: SupervisorDefaults,
-    ledger: SqliteLedger,
+    ledger: StoredLedger,
     /// Who can be asked in a call.
     clients: Arc<Clients>,
     dropped: BTreeMap<ServerId, Dropped>,
@@ -125,7 +125,7 @@ impl Place {
         policy: impl Policy + 'static,
     ) -> Self {
         let options = LedgerOptions::new(record, Arc::new(SystemClock));
-        let (ledger, _) = SqliteLedger::open(options).await.unwrap();
+        let (ledger, _) = StoredLedger::open(options).await.unwrap();
         let harness = Harness::memory().policy(policy);
         let harness = harness.ledger(Arc::new(ledger.clone())).build();
         let shared = SupervisorDefaults {

@@ -549,6 +549,8 @@ async fn what_comes_back_must_answer_this_login() {
     })
     .await;
     assert_eq!(error, LoginError::TokenType);
+    // The code was exchanged by then, so the hint must not say that nothing was sent.
+    assert!(error.hint().ends_with("the token was not kept or used"));
 }
 
 #[tokio::test]

@@ -212,9 +212,10 @@ async fn what_a_person_chooses_to_remember_is_their_wish_and_the_call_is_allowed
         .all()
         .into_iter()
         .filter_map(|happened| match happened.event {
-            CallEvent::ApprovalAnswered {
-                answer: ApprovalAnswer::Approved { grant, .. },
-            } => grant,
+            CallEvent::ApprovalAnswered { answer } => match *answer {
+                ApprovalAnswer::Approved { grant, .. } => grant,
+                _ => None,
+            },
             _ => None,
         })
         .collect();

@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
     AgentId, Principal, UserId, WorkspaceId,
-    host::{Durability, Grant, GrantId, GrantScope, GrantedWorkspace, LedgerErrorKind, Timestamp},
+    host::{
+        Durability, Grant, GrantFinder, GrantId, GrantKey, GrantScope, GrantedWorkspace,
+        LedgerErrorKind, Timestamp,
+    },
 };
 
 use super::{
@@ -13,7 +16,7 @@ use super::{
     write::{here, local},
 };
 use crate::{
-    principal,
+    EveryGrant, principal,
     principal::{in_session, in_tenant},
     suite::fixture::works,
 };
@@ -55,7 +58,10 @@ pub async fn a_grant_holds_where_it_was_made_for(fixture: impl LedgerFixture) {
         (&in_tenant("elsewhere"), here(), vec![]),
     ];
     for (who, workspace, expected) in cases {
-        let holding = works("holding", store.holding(who, &workspace, START).await);
+        let holding = works(
+            "holding",
+            store.holding(who, &workspace, START, &EveryGrant).await,
+        );
         assert_eq!(holding, expected, "{who:?} in {workspace}");
     }
 }
@@ -74,10 +80,46 @@ pub async fn a_grant_knows_its_workspace_by_id(mut fixture: impl LedgerFixture) 
             fixture.reopen().await;
         }
         let store = fixture.ledger().grants();
-        let holding = store.holding(&mine, &here(), START).await;
+        let holding = store.holding(&mine, &here(), START, &EveryGrant).await;
         assert_eq!(works("holding", holding), []);
-        let holding = store.holding(&mine, &elsewhere(), START).await;
+        let holding = store.holding(&mine, &elsewhere(), START, &EveryGrant).await;
         assert_eq!(works("holding", holding), std::slice::from_ref(&theirs));
+    }
+}
+
+/// A grant is found by the keys of its rule, and stays so while it is used.
+pub async fn a_grant_is_found_by_its_keys(mut fixture: impl LedgerFixture) {
+    let mine = principal();
+    let made: Vec<Grant> = (0..20)
+        .map(|number| Grant {
+            rule: number.to_string(),
+            uses_left: Some(20),
+            made_at: second(number),
+            ..grant(&mine)
+        })
+        .collect();
+    for grant in &made {
+        works("add", fixture.ledger().grants().add(grant.clone()).await);
+    }
+    for reopened in [false, true] {
+        if reopened {
+            fixture.reopen().await;
+        }
+        for used in &made {
+            let store = fixture.ledger().grants();
+            let finder = ByRule(vec![rule_key(&used.rule), rule_key("no rule")]);
+            let holding = works(
+                "holding",
+                store.holding(&mine, &here(), START, &finder).await,
+            );
+            let found = holding.iter().find(|grant| grant.id == used.id);
+            let uses_left = found.and_then(|grant| grant.uses_left);
+            assert_eq!(uses_left, Some(if reopened { 19 } else { 20 }));
+            works(
+                "start",
+                start(&fixture, &mine, None, &[used.id], START).await,
+            );
+        }
     }
 }
 
@@ -100,7 +142,12 @@ pub async fn a_grant_ends(fixture: impl LedgerFixture) {
     assert_eq!(again.kind(), LedgerErrorKind::Conflict);
     let at = |at: Timestamp| {
         let (store, mine) = (Arc::clone(&store), Arc::clone(&mine));
-        async move { works("holding", store.holding(&mine, &here(), at).await) }
+        async move {
+            works(
+                "holding",
+                store.holding(&mine, &here(), at, &EveryGrant).await,
+            )
+        }
     };
     assert_eq!(at(second(9)).await, [timed.clone(), lasting.clone()]);
     assert_eq!(at(second(10)).await, std::slice::from_ref(&lasting));
@@ -193,7 +240,10 @@ pub async fn a_counted_grant_is_used_up(fixture: impl LedgerFixture) {
     assert_eq!(started, 3);
     assert_eq!(works("list", store.list(&local(), START).await), []);
     assert_eq!(
-        works("holding", store.holding(&mine, &here(), START).await),
+        works(
+            "holding",
+            store.holding(&mine, &here(), START, &EveryGrant).await
+        ),
         []
     );
 }
@@ -221,6 +271,23 @@ pub async fn grants_survive_reopening(mut fixture: impl LedgerFixture) {
         ..counted
     };
     assert_eq!(works("list", store.list(&local(), START).await), [left]);
+}
+
+/// Finds grants by these keys, where a rule that is a number has one of its own.
+struct ByRule(Vec<GrantKey>);
+
+impl GrantFinder for ByRule {
+    fn rule_keys(&self, rule: &str) -> Vec<GrantKey> {
+        vec![rule_key(rule)]
+    }
+
+    fn call_keys(&self) -> Vec<GrantKey> {
+        self.0.clone()
+    }
+}
+
+fn rule_key(rule: &str) -> GrantKey {
+    GrantKey(rule.parse().map_or(u64::MAX, |number: u64| number + 1))
 }
 
 fn elsewhere() -> WorkspaceId {

@@ -49,10 +49,10 @@ pub async fn calls_are_replayed_in_batches(fixture: impl LedgerFixture) {
 pub async fn a_replayed_call_has_what_was_decided(fixture: impl LedgerFixture) {
     let asked = request(&principal(), "cargo test");
     let record = open(&fixture, &asked, Durability::Queued).await;
-    let answer = ApprovalAnswer::Refused {
+    let answer = Box::new(ApprovalAnswer::Refused {
         by: "ada".to_owned(),
         reason: Some("not today".to_owned()),
-    };
+    });
     let answered = vec![happened(asked.id, CallEvent::ApprovalAnswered { answer })];
     works("append", record.append(answered, Durability::Queued).await);
     record.settle(settled(asked.id, Terminal::Denied, ""));

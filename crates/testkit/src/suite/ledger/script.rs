@@ -42,7 +42,7 @@ pub(super) fn happened(call: CallId, event: CallEvent) -> RecordedEvent {
 
 /// The events of a call that runs a command, up to its start.
 pub(super) fn started(call: CallId, command: &str) -> Vec<RecordedEvent> {
-    let decision = Decision {
+    let decision = Arc::new(Decision {
         verdict: Verdict::Allow,
         rule: None,
         reason: "the suite says so".to_owned(),
@@ -50,7 +50,7 @@ pub(super) fn started(call: CallId, command: &str) -> Vec<RecordedEvent> {
         withheld: Vec::new(),
         policy: PolicyVersion("suite".to_owned()),
         grants: Vec::new(),
-    };
+    });
     [
         CallEvent::Resolved { tool: tool() },
         CallEvent::Validated {
@@ -243,7 +243,7 @@ fn parts(tool: ToolKey, effects: Effects, command: &str) -> PlanParts {
         effects,
         backend: BackendId::new("memory"),
         workspace_id: haft_contract::WorkspaceId::local(),
-        workspace: "/workspace".to_owned(),
+        workspace: "/workspace".into(),
         tier: Tier::Host,
         egress: None,
         deadline: Duration::from_secs(30),

@@ -1,0 +1,170 @@
+//! What is only needed to search, and to list sessions, is not written with a call: it is caught up
+//! with when somebody asks, and while the writer has nothing else to do.
+
+use std::collections::{BTreeMap, btree_map::Entry};
+
+use haft_contract::{TenantId, host::Timestamp};
+
+use crate::{
+    change::{Change, ChangeContext},
+    recorded_call::{self, RecordedCall},
+    row::StoredPrincipal,
+    search_words::search_text,
+    store::{Connection, Lock, Row, StoreError, values},
+};
+
+/// How many rows one transaction catches up with when somebody waits for it.
+pub(crate) const ROWS_AT_ONCE: i64 = 500;
+
+/// The same while nobody waits: few, because a call that comes meanwhile does.
+pub(crate) const ROWS_WHILE_IDLE: i64 = 100;
+
+/// How many calls are in memory whole, and made searchable together.
+const CALLS_AT_ONCE: usize = 20;
+
+const COUNT_SESSION: &str =
+    "INSERT INTO session_calls (session, tenant, kind, agent, first_at, last_at, calls)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+     ON CONFLICT (session) DO UPDATE SET
+         first_at = CASE WHEN excluded.first_at < session_calls.first_at
+             THEN excluded.first_at ELSE session_calls.first_at END,
+         last_at = CASE WHEN excluded.last_at > session_calls.last_at
+             THEN excluded.last_at ELSE session_calls.last_at END,
+         calls = session_calls.calls + excluded.calls";
+
+/// Catches up with some rows; returns how many are left.
+pub(crate) struct CatchUp {
+    /// How many rows at most.
+    pub(crate) rows: i64,
+}
+
+impl Change for CatchUp {
+    type Output = u64;
+
+    const IS_ABOUT_CALLS: bool = false;
+
+    const LOCK: Option<Lock> = Some(Lock::CatchUp);
+
+    fn tenant(&self) -> Option<&TenantId> {
+        None
+    }
+
+    async fn make(&self, changing: &mut ChangeContext<'_>) -> Result<Self::Output, StoreError> {
+        let connection = &mut *changing.connection;
+        let begin = connection
+            .number("SELECT position FROM caught_up WHERE id = 1", &[])
+            .await?;
+        let newest = connection.settled_position().await?;
+        let rows = connection
+            .query(
+                "SELECT r.position, r.tenant, r.session, r.part, r.listed, r.at, r.terminal,
+                     t.name, p.stored
+                 FROM record r JOIN tenant t ON t.id = r.tenant JOIN principal p ON p.id = r.principal
+                 WHERE r.position > ?1 AND r.position <= ?2 ORDER BY r.position LIMIT ?3",
+                &values![begin, newest, self.rows],
+            )
+            .await?;
+        let Some(last) = rows.last() else {
+            return Ok(0);
+        };
+        let end: i64 = last.get("position")?;
+        count_sessions(connection, &rows).await?;
+        let mut ended: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+        for row in &rows {
+            if row.get::<Option<i64>>("terminal")?.is_some() {
+                ended
+                    .entry(row.get("name")?)
+                    .or_default()
+                    .push(row.get("listed")?);
+            }
+        }
+        for (tenant, listed) in ended {
+            for listed in listed.chunks(CALLS_AT_ONCE) {
+                index(connection, tenant, listed).await?;
+            }
+        }
+        connection
+            .execute(
+                "UPDATE caught_up SET position = ?1 WHERE id = 1",
+                values![end],
+            )
+            .await?;
+        Ok(u64::try_from(newest - end).unwrap_or(0))
+    }
+}
+
+/// Makes the words of calls that ended searchable.
+async fn index(
+    connection: &mut dyn Connection,
+    tenant: &str,
+    listed: &[i64],
+) -> Result<(), StoreError> {
+    let calls = recorded_call::load_listed(connection, tenant, listed).await?;
+    let mut texts = Vec::with_capacity(calls.len());
+    for call in &calls {
+        match words(call) {
+            Ok(words) => texts.push((call.listed, words)),
+            // `verify` names it; that it cannot be found must not keep others from being found.
+            Err(_) => {
+                tracing::warn!(call = %call.id, "a call cannot be read, nor made searchable");
+            }
+        }
+    }
+    connection.index_texts(tenant, &texts).await
+}
+
+fn words(call: &RecordedCall) -> Result<String, StoreError> {
+    let events = call.events.iter().map(|entry| &entry.event);
+    Ok(search_text(&call.entry()?, events))
+}
+
+/// The calls of one session that were listed.
+struct SessionCount {
+    tenant: i64,
+    who: StoredPrincipal,
+    first: Timestamp,
+    last: Timestamp,
+    calls: i64,
+}
+
+async fn count_sessions(connection: &mut dyn Connection, rows: &[Row]) -> Result<(), StoreError> {
+    let mut sessions: BTreeMap<i64, SessionCount> = BTreeMap::new();
+    for row in rows {
+        if row.get::<i64>("part")? != recorded_call::FIRST_PART {
+            continue;
+        }
+        let at = Timestamp(row.get("at")?);
+        let count = match sessions.entry(row.get("session")?) {
+            Entry::Occupied(count) => count.into_mut(),
+            Entry::Vacant(place) => {
+                let Ok(who) = serde_json::from_str(row.get("stored")?) else {
+                    // `verify` names it.
+                    continue;
+                };
+                place.insert(SessionCount {
+                    tenant: row.get("tenant")?,
+                    who,
+                    first: at,
+                    last: at,
+                    calls: 0,
+                })
+            }
+        };
+        count.first = count.first.min(at);
+        count.last = count.last.max(at);
+        count.calls += 1;
+    }
+    for (session, count) in &sessions {
+        let values = values![
+            *session,
+            count.tenant,
+            &count.who.session_kind,
+            &count.who.agent,
+            count.first.0,
+            count.last.0,
+            count.calls,
+        ];
+        connection.execute(COUNT_SESSION, values).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,7 @@
+//! Reads the record: lists and single calls, many calls at once, what calls did to files, and whether
+//! everything is as it was written.
+
+pub(crate) mod changes;
+pub(crate) mod read;
+pub(crate) mod replay;
+pub(crate) mod verify;
