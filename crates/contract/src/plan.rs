@@ -15,6 +15,7 @@ use crate::{
     egress::EgressRules,
     identity::WorkspaceId,
     label::Labels,
+    masks::Masks,
     name::{ActionName, ToolKey},
     ops::{BackendId, Tier},
     path::WorkPath,
@@ -124,7 +125,10 @@ pub struct PlanParts {
 impl PlanParts {
     /// Seals the plan: from here on it cannot change.
     pub fn seal(self) -> SealedPlan {
-        SealedPlan { parts: self }
+        SealedPlan {
+            parts: self,
+            masks: Masks::NONE,
+        }
     }
 }
 
@@ -133,6 +137,7 @@ impl PlanParts {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SealedPlan {
     parts: PlanParts,
+    masks: Masks,
 }
 
 impl SealedPlan {
@@ -194,6 +199,18 @@ impl SealedPlan {
     /// What the session had read from when the plan was sealed.
     pub fn read_from(&self) -> &Labels {
         &self.parts.read_from
+    }
+
+    /// What the sandbox keeps from the call's commands, whatever their text says.
+    pub fn masks(&self) -> &Masks {
+        &self.masks
+    }
+
+    /// A new plan: this one with commands that are kept from these paths.
+    #[must_use]
+    pub fn with_masks(mut self, masks: Masks) -> Self {
+        self.masks = masks;
+        self
     }
 
     /// A new plan: this one with other accesses.

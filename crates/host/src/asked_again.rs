@@ -5,7 +5,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use haft_contract::{
-    CallRequest, Label, Labels, WorkspaceId,
+    CallRequest, Label, Labels, Masks, WorkspaceId,
     host::{Approval, GrantProposal, GrantedWorkspace, Policy as _, Question},
 };
 use serde_json::Value;
@@ -53,7 +53,9 @@ pub async fn proposals(
         )
     };
     let plan = Arc::unwrap_or_clone(foreseen.map_err(|_| other())?.plan);
-    let plan = plan.with_read_from(read_from(form).ok_or_else(other)?);
+    let plan = plan
+        .with_read_from(read_from(form).ok_or_else(other)?)
+        .with_masks(masks(form));
     let policy = &assembly.policy;
     if policy.version().0 != of("policy")
         || plan.workspace_id().as_str() != of("workspace_id")
@@ -69,6 +71,20 @@ pub async fn proposals(
         plan: &plan,
         grants: &[],
     }))
+}
+
+/// What was masked when the question was asked.
+fn masks(form: &Value) -> Masks {
+    let patterns = |kind: &str| {
+        let listed = form.get(kind).and_then(Value::as_array);
+        let listed = listed.into_iter().flatten();
+        let texts = listed.filter_map(Value::as_str);
+        texts.map(str::to_owned).collect()
+    };
+    Masks {
+        hidden: patterns("hidden"),
+        read_only: patterns("read_only"),
+    }
 }
 
 /// The labels of what the session had read when the question was asked; `None` if they cannot be

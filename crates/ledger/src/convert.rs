@@ -256,6 +256,10 @@ fn planned(plan: &SealedPlan) -> row::PlannedRow<'_> {
         egress: plan.egress().map(|rules| stored_egress(rules)),
         deadline_ms: millis(plan.deadline()),
         read_from: plan.read_from().iter().map(Label::as_str).collect(),
+        masks: (!plan.masks().is_empty()).then(|| row::StoredMasks {
+            hidden: &plan.masks().hidden,
+            read_only: &plan.masks().read_only,
+        }),
     }
 }
 

@@ -7,8 +7,8 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use haft_contract::{
-    Access, ActionName, Effects, Label, PathMode, PathScope, PlanParts, ProviderId, SealedPlan,
-    ToolKey, ToolName, WorkPath, WorkspaceId,
+    Access, ActionName, Effects, Label, Masks, PathMode, PathScope, PlanParts, ProviderId,
+    SealedPlan, ToolKey, ToolName, WorkPath, WorkspaceId,
     access::{Command, CommandAccess, PathAccess, ProcessAccess, ProcessAct, RunningCommand},
     background::ProcessId,
     egress::{EgressRules, HostRule},
@@ -123,6 +123,14 @@ struct PlanOnRecord {
     /// Absent if nothing was read, and in older records.
     #[serde(default)]
     read_from: Vec<String>,
+    /// Absent if nothing was masked, and in older records.
+    masks: Option<StoredMasks>,
+}
+
+#[derive(Debug, Deserialize)]
+struct StoredMasks {
+    hidden: Vec<String>,
+    read_only: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -211,7 +219,11 @@ impl PlanOnRecord {
             read_from: labels.collect::<Option<_>>()?,
             tool,
         };
-        Some(parts.seal())
+        let masks = self.masks.map_or(Masks::NONE, |stored| Masks {
+            hidden: stored.hidden,
+            read_only: stored.read_only,
+        });
+        Some(parts.seal().with_masks(masks))
     }
 }
 

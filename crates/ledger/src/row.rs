@@ -79,6 +79,15 @@ pub(crate) struct PlannedRow<'a> {
     pub(crate) deadline_ms: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) read_from: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) masks: Option<StoredMasks<'a>>,
+}
+
+/// What was kept from a call's commands.
+#[derive(Debug, Serialize)]
+pub(crate) struct StoredMasks<'a> {
+    pub(crate) hidden: &'a [String],
+    pub(crate) read_only: &'a [String],
 }
 
 /// The hosts a call's commands may reach.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft_contract::{
-    Access, AgentId, Effects, Label, Labels, SessionKind, ToolKey,
+    Access, AgentId, Effects, Label, Labels, Masks, SessionKind, ToolKey,
     access::Command,
     host::{Decision, Question},
     identity::ChannelId,
@@ -99,6 +99,7 @@ struct Key {
     /// Determines which absolute paths in a command are inside the workspace.
     workspace: String,
     read_from: Labels,
+    masks: Masks,
 }
 
 /// A question's slot in the cache.
@@ -186,6 +187,7 @@ impl Key {
             accesses: plan.accesses().to_vec(),
             workspace: plan.workspace().to_owned(),
             read_from: plan.read_from().clone(),
+            masks: plan.masks().clone(),
         }
     }
 
@@ -209,6 +211,7 @@ impl Key {
             && self.network == plan.egress().is_some()
             && self.workspace == plan.workspace()
             && self.read_from == *plan.read_from()
+            && self.masks == *plan.masks()
     }
 }
 

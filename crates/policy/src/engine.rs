@@ -12,7 +12,8 @@ use std::{
 };
 
 use haft_contract::{
-    Access, AgentId, Effects, PathMode, PathScope, Principal, ProviderId, ToolKey, ToolName,
+    Access, AgentId, Effects, Labels, Masks, PathMode, PathScope, Principal, ProviderId, ToolKey,
+    ToolName,
     host::{
         Decision, GrantKey, GrantProposal, Policy, PolicyVersion, Question, RuleRef, ToolFacts,
         Verdict, Visibility,
@@ -179,7 +180,8 @@ impl CedarPolicy {
     ) -> EvaluationCase<'q> {
         let (patterns, shell) = match (item.access, item.part) {
             (Some(_), CommandPart::Segment(..)) => {
-                segment::patterns(&self.index, slots, call, item)
+                let paths = self.has_unmasked_path_rule(question, slots);
+                segment::patterns(&self.index, slots, call, item, paths)
             }
             (Some(access), CommandPart::Touch(_, reading, touch)) => {
                 let named =
@@ -411,6 +413,9 @@ impl CedarPolicy {
         if let Some(why) = segment::why(question, judged) {
             let _ = write!(reason, ": {why}");
         }
+        if let Some(masked) = segment::masked(question, judged) {
+            let _ = write!(reason, "; {masked}");
+        }
         if let Some(why) = self.crossing(question, judged) {
             let _ = write!(reason, "; {why}");
         }
@@ -498,6 +503,10 @@ impl Policy for CedarPolicy {
         self.version.clone()
     }
 
+    fn masks(&self, principal: &Principal, tool: &ToolFacts<'_>, read_from: &Labels) -> Masks {
+        self.wanted_masks(principal, tool, read_from)
+    }
+
     fn commands(&self, question: &Question<'_>) -> Vec<CommandPreview> {
         self.command_previews(question)
     }
@@ -541,6 +550,6 @@ fn command_tool(key: &ToolKey) -> ToolFacts<'_> {
 }
 
 /// The asking agent and those that started it.
-fn line(principal: &Principal) -> impl Iterator<Item = &AgentId> {
+pub(crate) fn line(principal: &Principal) -> impl Iterator<Item = &AgentId> {
     std::iter::once(&principal.agent).chain(&principal.ancestors)
 }

@@ -262,9 +262,17 @@ impl Index {
 
     /// Deny and ask rules with a path pattern for this tool, or for reading by any tool.
     pub(crate) fn strict_paths(&self, slots: &Slots) -> Vec<usize> {
+        self.strict_rules(slots, slots.selectors.iter().copied().chain(self.reads))
+    }
+
+    fn strict_rules(
+        &self,
+        slots: &Slots,
+        selectors: impl Iterator<Item = u32> + Clone,
+    ) -> Vec<usize> {
         let mut found = Vec::new();
         for section in &slots.sections {
-            for selector in slots.selectors.iter().copied().chain(self.reads) {
+            for selector in selectors.clone() {
                 if let Some(rules) = self.strict.get(&(*section, selector)) {
                     found.extend_from_slice(rules);
                 }
@@ -272,6 +280,12 @@ impl Index {
         }
         found.sort_unstable();
         found
+    }
+
+    /// Deny and ask rules with a path pattern for this tool, or for reading or writing by any tool.
+    pub(crate) fn path_rules(&self, slots: &Slots) -> Vec<usize> {
+        let accesses = self.reads.into_iter().chain(self.writes);
+        self.strict_rules(slots, slots.selectors.iter().copied().chain(accesses))
     }
 
     /// Whether a deny or ask rule matches command texts of this tool.

@@ -61,11 +61,17 @@ pub(crate) struct EvaluationCase<'q> {
 
 /// What is known about one command, or something it touches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one attribute of the Cedar context, read by name in the policies"
+)]
 pub(crate) struct ShellFacts {
     /// A deny or ask rule may apply, and the command is not understood well enough to tell.
     pub(crate) unclear: bool,
     /// The preset `workspace` knows this command.
     pub(crate) ordinary: bool,
+    /// It is such a command, and only reads.
+    pub(crate) looks: bool,
     /// The command's words name it, so what allows the command allows it.
     pub(crate) named: bool,
 }
@@ -474,6 +480,7 @@ fn context(case: &EvaluationCase<'_>, protected: bool, approved: bool) -> Result
         ("sandboxed".to_owned(), flag(call.sandboxed)),
         ("unclear".to_owned(), flag(case.shell.unclear)),
         ("ordinary".to_owned(), flag(case.shell.ordinary)),
+        ("looks".to_owned(), flag(case.shell.looks)),
         ("named".to_owned(), flag(case.shell.named)),
         ("protected".to_owned(), flag(protected)),
         ("listed".to_owned(), flag(case.listed)),

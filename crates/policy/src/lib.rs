@@ -41,6 +41,7 @@ mod index;
 mod judge;
 pub mod lint;
 pub mod load;
+mod masks;
 mod pattern;
 mod pattern_index;
 pub mod preset;

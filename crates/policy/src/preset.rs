@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | read a path in the workspace | allow | allow | deny |
 //! | write a path in the workspace | ask | allow | deny |
-//! | run a command | ask | allow an ordinary one in tier T1, T2 or T3, else ask | deny |
+//! | run a command | allow one that only looks in tier T1, T2 or T3, else ask | allow an ordinary one in tier T1, T2 or T3, else ask | deny |
 //! | connect, query, send, call a remote tool | ask | ask | deny |
 //! | a tool that only looks and touches nothing | allow | allow | deny |
 //! | a tool that changes something its accesses do not name | ask | ask | deny |
@@ -24,7 +24,8 @@ use crate::facts::Action;
 pub enum Preset {
     /// Edits inside the workspace and ordinary sandboxed commands are allowed, the rest asks.
     Workspace,
-    /// Reads inside the workspace are allowed, everything that changes something asks.
+    /// Reads inside the workspace and sandboxed commands that only look are allowed, everything that
+    /// changes something asks.
     Careful,
     /// Nothing asks; what no rule allows is denied.
     Locked,
@@ -73,6 +74,11 @@ const ASK_THE_REST: &str = "permit (principal, action, resource)\nwhen { context
 const CAREFUL: &[(Option<Action>, &str)] = &[
     (Some(Action::Use), USE),
     (Some(Action::Read), READ),
+    (
+        Some(Action::Command),
+        "permit (principal, action == Action::\"command\", resource)\n\
+         when { context.trusted && context.sandboxed && context.looks };",
+    ),
     (None, ASK_THE_REST),
 ];
 

@@ -11,17 +11,20 @@ use crate::{
     facts::{CallFacts, CommandPart, CommandReading, Item},
     index::{Index, Slots},
     judge::{DecidingCause, ShellFacts},
+    masks,
     pattern::PatternScope,
     pattern_index::PatternId,
     shell::{Class, Segment, TouchOrigin, UnclearReason},
 };
 
-/// The patterns that match a command, and what rules and presets must know about it.
+/// The patterns that match a command, and what rules and presets must know about it. `paths`: a deny
+/// or ask rule about paths applies that no mask of the sandbox holds.
 pub(crate) fn patterns(
     index: &Index,
     slots: &Slots,
     call: CallFacts,
     item: Item<'_>,
+    paths: bool,
 ) -> (Vec<PatternId>, ShellFacts) {
     let CommandPart::Segment(segment, reading) = item.part else {
         return (Vec::new(), ShellFacts::default());
@@ -39,10 +42,13 @@ pub(crate) fn patterns(
         // tomorrow, so outside a sandbox the rule does not apply.
         matches.patterns.retain(|id| !is_allow(id));
     }
+    let ordinary = is_ordinary(segment, reading);
     let facts = ShellFacts {
         unclear: !spelt_out
-            && (index.has_rule(slots, &matches.perhaps) || doubtful(index, slots, segment, named)),
-        ordinary: is_ordinary(segment, reading),
+            && (index.has_rule(slots, &matches.perhaps)
+                || doubtful(index, slots, segment, named, paths)),
+        ordinary,
+        looks: ordinary && segment.class() == Class::Looks,
         named: false,
     };
     (matches.patterns, facts)
@@ -88,6 +94,18 @@ pub(crate) fn why(question: &Question<'_>, judged: &JudgedQuestion<'_>) -> Optio
     Some(UnclearReason::Unlisted(unlisted.shown().to_owned()).to_string())
 }
 
+/// What the sandbox keeps from a command that may run, and whose words do not tell what it touches.
+pub(crate) fn masked(question: &Question<'_>, judged: &JudgedQuestion<'_>) -> Option<String> {
+    let CommandPart::Segment(segment, _) = judged.item.part else {
+        return None;
+    };
+    let is_known = segment.opaque().is_none() && !segment.is_vague();
+    if is_known || judged.judgement.verdict == Verdict::Deny {
+        return None;
+    }
+    masks::in_words(question.plan.masks())
+}
+
 /// Whether what it runs is confined, or does not come from the workspace.
 pub(crate) fn is_confined(segment: &Segment, call: CallFacts) -> bool {
     call.sandboxed || !(segment.runs_files || segment.class() == Class::Runs)
@@ -101,20 +119,19 @@ fn is_ordinary(segment: &Segment, reading: &CommandReading) -> bool {
 }
 
 /// Whether a deny or ask rule might apply to it but this cannot be determined.
-fn doubtful(index: &Index, slots: &Slots, segment: &Segment, named: bool) -> bool {
-    let paths = index.speaks_of_paths(slots);
-    if !paths && !index.speaks_of_commands(slots) {
-        return false;
-    }
+fn doubtful(index: &Index, slots: &Slots, segment: &Segment, named: bool, paths: bool) -> bool {
     let hidden = segment.hazards().next().is_some() && !named;
-    if !segment.unclear.is_empty() || hidden || (paths && segment.vague) {
+    let opaque = !segment.unclear.is_empty() || hidden;
+    if (paths && segment.vague) || (opaque && (paths || index.speaks_of_commands(slots))) {
         return true;
     }
+    // Git keeps copies of files where no mask hides them: `git show HEAD:.env`.
+    let stored = segment.name() == Some("git");
     let maybe = segment
         .touches
         .iter()
         .filter(|touch| touch.how == TouchOrigin::Maybe);
-    paths
+    (paths || stored)
         && maybe.into_iter().any(|touch| match &touch.access {
             Access::Path(path) => [PathMode::Read, PathMode::Write].iter().any(|mode| {
                 let mut path = path.clone();

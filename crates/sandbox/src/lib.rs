@@ -29,6 +29,7 @@ pub mod jail;
 mod landlock;
 pub(crate) mod launch;
 pub mod limits;
+pub(crate) mod masks;
 mod mounts;
 mod options;
 pub(crate) mod orphans;
@@ -64,8 +65,8 @@ pub use self::{
     plan::{Namespaces, SandboxPlan},
     profile::{HostView, Profile, SANDBOX_HOME},
     request::{
-        CoveredMount, Egress, Program, ProtectedPlace, ProtectionHold, SandboxRequest, Streams,
-        Workspace,
+        CoverFile, CoveredMount, Egress, HiddenPlace, Program, ProtectedPlace, ProtectionHold,
+        SandboxRequest, Streams, Workspace,
     },
     seccomp::{CreateCalls, FilterProgram, SeccompError, SeccompRules, Sockets},
 };

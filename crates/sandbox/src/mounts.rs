@@ -12,7 +12,7 @@ use std::{
 use crate::{
     limits::Limits,
     profile::{HostView, SANDBOX_HOME},
-    request::{CoveredMount, Egress, Workspace},
+    request::{CoverFile, CoveredMount, Egress, HiddenPlace, ProtectionHold, Workspace},
 };
 
 /// One entry of the file system a command sees.
@@ -105,6 +105,7 @@ pub fn reserved(path: &Path) -> Option<&'static str> {
 pub(super) fn mounts(
     view: &HostView,
     workspace: &Workspace,
+    cover_file: Option<&CoverFile>,
     egress: Option<&Egress>,
     limits: &Limits,
     helper: &Path,
@@ -142,17 +143,24 @@ pub(super) fn mounts(
         source: workspace.root.clone(),
         at: workspace.root.clone(),
     });
-    mounts.extend(workspace.covered.iter().flat_map(cover));
     mounts.extend(workspace.protected.iter().map(|protected| {
         let place = workspace.root.join(&protected.path);
         match protected.hold {
-            crate::request::ProtectionHold::ReadOnly => read_only(&place, &place),
-            crate::request::ProtectionHold::InPlace => Mount::Writable {
+            ProtectionHold::ReadOnly => read_only(&place, &place),
+            ProtectionHold::InPlace => Mount::Writable {
                 source: place.clone(),
                 at: place,
             },
         }
     }));
+    // After what is protected, because binding a directory again would uncover what is mounted in it.
+    mounts.extend(workspace.covered.iter().flat_map(cover));
+    mounts.extend(
+        workspace
+            .hidden
+            .iter()
+            .flat_map(|hidden| hide(hidden, cover_file)),
+    );
     mounts.push(read_only(helper, Path::new(INIT)));
     mounts.extend(egress.map(|egress| read_only(&egress.socket, Path::new(PROXY_SOCKET))));
     mounts.push(Mount::Seal { at: "/".into() });
@@ -190,16 +198,31 @@ fn accounts(view: &HostView, user: &str) -> [Mount; 3] {
 /// Covers something mounted inside the workspace. A device bound as a file cannot be opened.
 fn cover(covered: &CoveredMount) -> Vec<Mount> {
     match covered {
-        CoveredMount::Directory(at) => vec![
-            Mount::Memory {
-                at: at.clone(),
-                bytes: COVER_BYTES,
-                mode: 0o555,
-            },
-            Mount::Seal { at: at.clone() },
-        ],
+        CoveredMount::Directory(at) => empty_directory(at, 0o555),
         CoveredMount::File(at) => vec![read_only(Path::new("/dev/null"), at)],
     }
+}
+
+/// Hides something from a command. A file looks empty, so that searches of a tree go on without an
+/// error; a directory cannot be opened, so that git takes no tracked file in it for deleted.
+fn hide(hidden: &HiddenPlace, cover: Option<&CoverFile>) -> Vec<Mount> {
+    match hidden {
+        HiddenPlace::Directory { at, .. } => empty_directory(at, 0o000),
+        HiddenPlace::File { at, .. } => {
+            // Without an empty file, a device, which cannot be opened.
+            let source = cover.map_or(Path::new("/dev/null"), |cover| &cover.path);
+            vec![read_only(source, at)]
+        }
+    }
+}
+
+fn empty_directory(at: &Path, mode: u32) -> Vec<Mount> {
+    let memory = Mount::Memory {
+        at: at.to_owned(),
+        bytes: COVER_BYTES,
+        mode,
+    };
+    vec![memory, Mount::Seal { at: at.to_owned() }]
 }
 
 fn read_only(source: &Path, at: &Path) -> Mount {

@@ -22,7 +22,7 @@ use crate::{
     limits::Limits,
     mounts::{self, Mount},
     profile::SANDBOX_HOME,
-    request::{Egress, Program, SandboxRequest, Streams},
+    request::{CoverFile, Egress, HiddenPlace, Program, SandboxRequest, Streams},
     seccomp::{CreateCalls, SeccompRules, Sockets},
 };
 
@@ -92,6 +92,7 @@ impl SandboxPlan {
             mounts: mounts::mounts(
                 view,
                 workspace,
+                request.cover.as_ref(),
                 request.egress.as_ref(),
                 request.limits,
                 request.helper,
@@ -119,6 +120,10 @@ impl SandboxPlan {
                     .iter()
                     .map(|protected| (workspace.root.join(&protected.path), protected.identity)),
             );
+            identities.extend(workspace.hidden.iter().filter_map(|hidden| {
+                let found = found_at(hidden, request.tier, request.cover.as_ref())?;
+                Some((hidden.path().to_owned(), found))
+            }));
         }
         let environment = environment(&request, apart);
         Ok(Self {
@@ -136,6 +141,20 @@ impl SandboxPlan {
             cwd: request.cwd,
             streams: request.streams,
         })
+    }
+}
+
+/// What the init must find at a hidden place: in T2, where it looks from inside, the cover of a
+/// file, and an unknown new file system over a directory; in T3, where it looks from outside, still
+/// what was to be hidden.
+fn found_at(hidden: &HiddenPlace, tier: Tier, cover: Option<&CoverFile>) -> Option<FileId> {
+    match (tier, hidden) {
+        (
+            Tier::T3,
+            HiddenPlace::Directory { identity, .. } | HiddenPlace::File { identity, .. },
+        ) => Some(*identity),
+        (_, HiddenPlace::File { .. }) => cover.map(|cover| cover.identity),
+        (_, HiddenPlace::Directory { .. }) => None,
     }
 }
 
@@ -305,7 +324,21 @@ mod tests {
                     },
                 ],
                 covered: vec![CoveredMount::Directory("/srv/app/mnt".into())],
+                hidden: vec![
+                    HiddenPlace::File {
+                        at: "/srv/app/.env".into(),
+                        identity: ID,
+                    },
+                    HiddenPlace::Directory {
+                        at: "/srv/app/secrets".into(),
+                        identity: ID,
+                    },
+                ],
             },
+            cover: Some(CoverFile {
+                path: "/run/user/1000/haft/empty".into(),
+                identity: ID,
+            }),
             private: "/tmp/private".into(),
             egress: None,
             limits: &Limits::default(),
@@ -339,9 +372,12 @@ mod tests {
         assert!(at("writable   /srv/app") < at("writable   /srv/app/.git"));
         assert!(at("writable   /srv/app") < at("in memory  /srv/app/mnt"));
         assert!(at("in memory  /srv/app/mnt") < at("sealed     /srv/app/mnt"));
+        assert!(at("writable   /srv/app/.git") < at("in memory  /srv/app/mnt"));
+        assert!(at("in memory  /srv/app/mnt") < at("read-only  /srv/app/.env  from /run"));
+        assert!(at("in memory  /srv/app/secrets") < at("sealed     /srv/app/secrets"));
         assert!(at("writable   /srv/app/.git") < at("read-only  /srv/app/.git/config"));
         assert_eq!(places.last().unwrap(), "sealed     /");
-        assert_eq!(plan.identities.len(), 3);
+        assert_eq!(plan.identities.len(), 4);
         assert_eq!(plan.environment["PATH"], "/home/haft/.cargo/bin:/usr/bin");
         assert_eq!(plan.environment["HOME"], "/home/haft");
     }

@@ -183,6 +183,19 @@ impl Profile {
 }
 
 impl HostView {
+    /// Whether a path of this machine is shown to commands.
+    pub(crate) fn shows(&self, path: &Path) -> bool {
+        let sources = self.toolchains.iter().map(|(source, _)| source);
+        let places = [
+            &self.directories,
+            &self.settings,
+            &self.read_only,
+            &self.writable,
+        ];
+        let mut places = places.into_iter().flatten().chain(sources);
+        places.any(|place| path.starts_with(place) || place.starts_with(path))
+    }
+
     /// Finds which parts of a profile this machine has.
     pub fn look(profile: &Profile) -> Self {
         let mut view = Self {

@@ -19,6 +19,8 @@ pub struct SandboxRequest<'a> {
     pub view: &'a HostView,
     /// The workspace.
     pub workspace: Workspace,
+    /// The empty file that covers hidden files, if there are any.
+    pub cover: Option<CoverFile>,
     /// A directory for this command alone, for tiers that cannot give it its own file system.
     pub private: PathBuf,
     /// How it reaches the network, if at all.
@@ -52,6 +54,90 @@ pub struct Workspace {
     pub protected: Vec<ProtectedPlace>,
     /// What is mounted inside it and must not be visible.
     pub covered: Vec<CoveredMount>,
+    /// What deny rules hide in it; none lies in another.
+    pub hidden: Vec<HiddenPlace>,
+}
+
+impl Workspace {
+    /// Adds what deny rules keep from a command. What lies in something hidden goes with it, and
+    /// what lies in something that cannot change needs no hold of its own, which would open it
+    /// again.
+    pub(crate) fn mask(&mut self, masked: &MaskedPlaces) {
+        self.hidden.clone_from(&masked.hidden);
+        let hidden = |path: &Path| {
+            let mut hidden = masked.hidden.iter();
+            hidden.any(|place| path.starts_with(place.path()))
+        };
+        let mut held: BTreeMap<PathBuf, ProtectedPlace> = BTreeMap::new();
+        for place in self.protected.drain(..).chain(masked.held.iter().cloned()) {
+            let stronger = held.get(&place.path).is_none_or(|known| {
+                known.hold == ProtectionHold::InPlace && place.hold == ProtectionHold::ReadOnly
+            });
+            if stronger && !hidden(&self.root.join(&place.path)) {
+                held.insert(place.path.clone(), place);
+            }
+        }
+        let unchanging: Vec<PathBuf> = held
+            .values()
+            .filter(|place| place.hold == ProtectionHold::ReadOnly)
+            .map(|place| place.path.clone())
+            .collect();
+        let is_needed = |place: &ProtectedPlace| match place.hold {
+            ProtectionHold::ReadOnly => true,
+            ProtectionHold::InPlace => {
+                !unchanging.iter().any(|above| place.path.starts_with(above))
+            }
+        };
+        // In this order a directory comes before what is in it.
+        self.protected = held.into_values().filter(is_needed).collect();
+        self.covered.retain(|covered| !hidden(covered.path()));
+    }
+}
+
+/// What the masks of a command cover.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct MaskedPlaces {
+    /// What it cannot read.
+    pub(crate) hidden: Vec<HiddenPlace>,
+    /// What it cannot change, and directories that must stay where they are.
+    pub(crate) held: Vec<ProtectedPlace>,
+}
+
+/// An empty file of this machine that is shown in place of hidden ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CoverFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Which file it is.
+    pub identity: FileId,
+}
+
+/// A place in a workspace that a deny rule hides from a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HiddenPlace {
+    /// A directory: covered by one that cannot be opened.
+    Directory {
+        /// Where it is.
+        at: PathBuf,
+        /// The directory it must still be.
+        identity: FileId,
+    },
+    /// Anything else: covered by an empty file.
+    File {
+        /// Where it is.
+        at: PathBuf,
+        /// The file it must still be.
+        identity: FileId,
+    },
+}
+
+impl HiddenPlace {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Directory { at, .. } | Self::File { at, .. } => at,
+        }
+    }
 }
 
 /// A mount point inside a workspace that is hidden from a command.

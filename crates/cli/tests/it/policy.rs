@@ -54,6 +54,30 @@ fn what_check_says_would_allow_a_call_does() {
 }
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
+fn what_a_rule_denies_is_hidden_from_a_command_that_does_not_name_it() {
+    let config = "[policy]\nallow = [\"bash\"]\ndeny = [\"read(**/.env)\"]\n";
+    let stage = Stage::with_config(config);
+    stage.write(".env", "TOKEN=zebra\n");
+    stage.write(".plain", "to be seen\n");
+    let script = "cat .p* .e* || true";
+    let checked = stage.haft(&["policy", "check", "bash", script]);
+    assert_eq!(checked.code, 0, "{}", checked.all());
+    assert!(
+        checked.all().contains("the sandbox hides `**/.env`"),
+        "{}",
+        checked.all()
+    );
+    let output = stage.haft(&["call", "bash", script]).all();
+    assert!(output.contains("to be seen"), "{output}");
+    assert!(!output.contains("zebra"), "{output}");
+    stage.haft(&["call", "bash", "cat .env"]).fails(3);
+    // The record has what was masked, so the same rules decide the same again.
+    let replayed = stage.json(&["policy", "replay", "haft.toml", "--json"]);
+    assert_eq!(replayed["changed"], 0, "{replayed:#}");
+}
+
+#[test]
 fn show_lists_the_rules_and_their_cedar() {
     let stage = Stage::with_config(CONFIG);
     let shown = stage.haft(&["policy", "show"]).ok();

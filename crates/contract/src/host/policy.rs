@@ -4,7 +4,8 @@ use std::{fmt, sync::Arc};
 
 use super::{Grant, GrantId, GrantKey, GrantProposal};
 use crate::{
-    effects::Effects, identity::Principal, name::ToolKey, plan::SealedPlan, preview::CommandPreview,
+    effects::Effects, identity::Principal, label::Labels, masks::Masks, name::ToolKey,
+    plan::SealedPlan, preview::CommandPreview,
 };
 
 /// Decides about plans. Pure: no I/O, no clock, the same answer for the same question.
@@ -18,6 +19,13 @@ pub trait Policy: Send + Sync {
 
     /// Identifies the rules in force; changes whenever they do.
     fn version(&self) -> PolicyVersion;
+
+    /// What deny rules keep from this principal's commands in a session that has read from these
+    /// sources. The sandbox masks as much of it as it can; see [`SealedPlan::masks`].
+    fn masks(&self, principal: &Principal, tool: &ToolFacts<'_>, read_from: &Labels) -> Masks {
+        let _ = (principal, tool, read_from);
+        Masks::NONE
+    }
 
     /// The commands of a plan one by one, as they were judged, for a person to review. Empty for a
     /// policy that does not read commands.

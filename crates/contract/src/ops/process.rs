@@ -6,12 +6,21 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{OpsError, Refusal, Tier};
-use crate::{access::Command, egress::EgressRules, future::BoxFuture, path::WorkPath};
+use crate::{
+    access::Command, egress::EgressRules, future::BoxFuture, masks::Masks, path::WorkPath,
+};
 
 /// Process operations of one workspace.
 pub trait ProcessOps: Send + Sync {
     /// Starts a child.
     fn spawn(&self, spawn: Spawn) -> BoxFuture<'_, Result<Box<dyn ProcessHandle>, OpsError>>;
+
+    /// The masks among these that a child in this tier would be kept to. A back end that masks
+    /// nothing holds none, and policy asks about what is not held.
+    fn holds(&self, tier: Tier, masks: Masks) -> BoxFuture<'_, Result<Masks, OpsError>> {
+        let _ = (tier, masks);
+        Box::pin(async { Ok(Masks::NONE) })
+    }
 }
 
 /// What to start.
@@ -34,6 +43,8 @@ pub struct Spawn {
     /// The hosts it may reach, through Haft's proxy. `None` means no network at all. A back end
     /// that cannot enforce this refuses.
     pub egress: Option<Arc<EgressRules>>,
+    /// What it is kept from in the workspace. A back end that cannot mask all of it refuses.
+    pub masks: Masks,
     /// Whether the child gets file descriptor 3 to write progress lines to, for script tools.
     pub progress_channel: bool,
     /// The SHA-256 the program file must have, for a program the operator trusted by hash. The back
@@ -52,6 +63,7 @@ impl Spawn {
             input: Input::Closed,
             terminal: None,
             egress: None,
+            masks: Masks::NONE,
             progress_channel: false,
             pinned: None,
         }

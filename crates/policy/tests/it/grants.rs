@@ -391,7 +391,7 @@ fn ap_12_a_prefix_does_not_cover_hazardous_forms() {
     ] {
         leaves(&rules, &bash(script));
     }
-    opens(&rules, &bash("git log --oneline"));
+    opens(&rules, &bash("git add x"));
     opens(&rules, &bash("git commit -m x"));
     let denying = policy("[policy]\npreset = \"careful\"\ndeny = [\"bash(git push)\"]\n");
     assert_eq!(

@@ -15,6 +15,7 @@ mod fuzz;
 mod grants;
 mod labels;
 mod load;
+mod masks;
 mod mistakes;
 mod properties;
 mod reference;

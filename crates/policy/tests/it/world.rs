@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
-    Access, AgentId, Effects, Label, Labels, PlanParts, Principal, ProviderId, SealedPlan,
+    Access, AgentId, Effects, Label, Labels, Masks, PlanParts, Principal, ProviderId, SealedPlan,
     SessionId, SessionKind, ToolKey, ToolName, UserId, WorkPath, WorkspaceId,
     access::{Command, ProcessAccess, ProcessAct, RunningCommand},
     background::ProcessId,
@@ -174,6 +174,12 @@ impl Call {
         let labels = labels.iter().map(|label| Label::parse(label).unwrap());
         self.parts.read_from = labels.collect();
         self.sealed()
+    }
+
+    /// In a sandbox that holds these masks. Comes last, because sealing again removes them.
+    pub(crate) fn masked(mut self, masks: Masks) -> Self {
+        self.plan = self.plan.with_masks(masks);
+        self
     }
 
     pub(crate) fn question(&self) -> Question<'_> {

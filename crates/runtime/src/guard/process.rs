@@ -30,6 +30,7 @@ impl ProcessOps for Guard {
             spawn.cwd = planned.cwd.clone();
             spawn.tier = self.plan.tier();
             spawn.egress = self.plan.egress().cloned();
+            spawn.masks = self.plan.masks().clone();
             self.look_before_commands().await;
             let child = self.operations().processes.spawn(spawn).await?;
             Ok(Box::new(Observed {

@@ -85,6 +85,15 @@ pub(super) fn plan_form(bound: &ApprovalBinding<'_>) -> Value {
         let labels = plan.read_from().iter().map(Label::as_str);
         fields.insert("read_from".to_owned(), labels.collect());
     }
+    // Likewise, one without these fields is that of commands that nothing is masked for.
+    let masks = plan.masks();
+    for (name, patterns) in [("hidden", &masks.hidden), ("read_only", &masks.read_only)] {
+        if !patterns.is_empty()
+            && let Value::Object(fields) = &mut form
+        {
+            fields.insert(name.to_owned(), json!(patterns));
+        }
+    }
     form
 }
 

@@ -4,8 +4,8 @@
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use haft_contract::{
-    Access, ActionName, CallEvent, Effects, ErrorKind, PathAccess, PathMode, PathsTogether, Plan,
-    PlanContext, PlanParts, SealedPlan, ToolError,
+    Access, ActionName, CallEvent, Effects, ErrorKind, Masks, PathAccess, PathMode, PathsTogether,
+    Plan, PlanContext, PlanParts, SealedPlan, ToolError,
     erased::ParsedInput,
     ops::{FileKind, FileVersion, Operations, OpsError, SandboxMode, Tier},
 };
@@ -89,6 +89,8 @@ pub async fn plan(validated: ValidatedCall) -> Result<PlannedCall, HaltedCall> {
         read_from: session.labels(),
     };
     let mut plan = plan.seal();
+    let masks = masks(&call, &entry, &plan).await;
+    plan = plan.with_masks(masks);
     call.session = Some(session);
     let versions = match paths {
         PathsTogether::AllOrNone => versions,
@@ -225,6 +227,29 @@ async fn resolve_path(
     access.resolved = Some(there.path);
     access.protected = there.protected;
     Ok(there.stat.map(|stat| stat.version))
+}
+
+/// What the sandbox will keep from the plan's commands. Whatever goes wrong, nothing is masked, and
+/// policy asks about what the masks would have held.
+async fn masks(call: &CallState, entry: &Entry, plan: &SealedPlan) -> Masks {
+    let is_command = |access: &Access| matches!(access, Access::Command(_));
+    if !plan.accesses().iter().any(is_command) {
+        return Masks::NONE;
+    }
+    let policy = &call.workspace.policy;
+    let wanted = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        policy.masks(&call.principal, &entry.facts(), plan.read_from())
+    }));
+    let wanted = wanted.unwrap_or_default();
+    if wanted.is_empty() {
+        return wanted;
+    }
+    let processes = &call.workspace.operations.processes;
+    let held = processes.holds(plan.tier(), wanted).await;
+    held.unwrap_or_else(|error| {
+        tracing::debug!(%error, "nothing is masked; policy asks instead");
+        Masks::NONE
+    })
 }
 
 /// A tool that writes or runs something is not read-only, whatever it says.

@@ -60,6 +60,9 @@ pub(super) struct CommandResources {
     /// Where the proxy listens; dropped after it.
     #[expect(dead_code, reason = "held for what its end removes")]
     pub(super) sockets: Option<PrivateDirectory>,
+    /// Where the file is that covers hidden ones.
+    #[expect(dead_code, reason = "held for what its end removes")]
+    pub(super) covers: Option<PrivateDirectory>,
 }
 
 /// What killing the init reaches.

@@ -26,7 +26,7 @@ pub mod watch;
 use std::{fmt::Write as _, os::fd::AsFd, path::Path, sync::Arc};
 
 use haft_contract::{
-    ErrorKind,
+    ErrorKind, Masks,
     future::BoxFuture,
     ops::{OpsError, ProcessHandle, ProcessOps, Spawn, Tier},
 };
@@ -46,9 +46,11 @@ use crate::{
     detect::Facilities,
     errno,
     jail::{Jail, Lookup},
+    masks::MaskSearch,
     owner::Owner,
     plan::SandboxPlan,
     pool::blocking,
+    request::MaskedPlaces,
     setup::Sandbox,
     spawn::{self, Launch},
 };
@@ -59,6 +61,7 @@ pub struct LocalProcesses {
     jail: Arc<Jail>,
     options: Arc<ProcessOptions>,
     sandbox: Arc<Sandbox>,
+    masks: Arc<MaskSearch>,
 }
 
 impl LocalProcesses {
@@ -75,6 +78,7 @@ impl LocalProcesses {
             jail,
             options: Arc::new(options),
             sandbox: Arc::new(sandbox),
+            masks: Arc::default(),
         }
     }
 
@@ -93,6 +97,7 @@ impl LocalProcesses {
             jail,
             options: Arc::clone(&self.options),
             sandbox,
+            masks: Arc::default(),
         }
     }
 
@@ -108,6 +113,7 @@ impl LocalProcesses {
 
     async fn spawn_on_host(&self, spawn: Spawn) -> Result<Box<dyn ProcessHandle>, OpsError> {
         check_egress(&spawn)?;
+        sandboxed::check_masks(&spawn)?;
         let (jail, options) = (Arc::clone(&self.jail), Arc::clone(&self.options));
         // A caller that stops waiting drops the leader, which ends the child.
         let (leader, streams) = blocking(move || start(&jail, &options, &spawn)).await?;
@@ -117,7 +123,8 @@ impl LocalProcesses {
     async fn spawn_confined(&self, spawn: Spawn) -> Result<Box<dyn ProcessHandle>, OpsError> {
         let (jail, options) = (Arc::clone(&self.jail), Arc::clone(&self.options));
         let sandbox = Arc::clone(&self.sandbox);
-        let started = blocking(move || sandboxed::start(&jail, &options, &sandbox, &spawn));
+        let masks = Arc::clone(&self.masks);
+        let started = blocking(move || sandboxed::start(&jail, &options, &sandbox, &masks, &spawn));
         let (leader, streams) = started.await?;
         Ok(Box::new(LocalProcess::new(leader, streams)?))
     }
@@ -134,6 +141,17 @@ impl ProcessOps for LocalProcesses {
                     format!("a process cannot be confined to tier `{}` here", spawn.tier),
                 )),
             }
+        })
+    }
+
+    fn holds(&self, tier: Tier, masks: Masks) -> BoxFuture<'_, Result<Masks, OpsError>> {
+        Box::pin(async move {
+            if !sandboxed::can_mask(tier) {
+                return Ok(Masks::NONE);
+            }
+            let (jail, sandbox) = (Arc::clone(&self.jail), Arc::clone(&self.sandbox));
+            let search = Arc::clone(&self.masks);
+            blocking(move || Ok(search.holds(&jail, sandbox.view(), masks))).await
         })
     }
 }
@@ -159,6 +177,8 @@ fn plan_sandbox(
             streams: STREAMS.into(),
             egress: None,
             deep: None,
+            masked: &MaskedPlaces::default(),
+            cover: None,
         },
     )
 }

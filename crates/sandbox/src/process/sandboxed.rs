@@ -12,7 +12,7 @@ use haft_contract::{
     ops::{Layer, OpsError, Spawn, Tier},
 };
 use haft_egress::{EgressProxy, Forward, PROXY_PORT, ProxyOptions};
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags, fstat, open};
 
 use super::{
     ProcessOptions,
@@ -23,14 +23,15 @@ use super::{
 use crate::{
     cgroup::Cgroup,
     errno, gvisor,
-    jail::{Jail, Lookup, Mounts},
+    jail::{FileId, Jail, Lookup, Mounts},
     launch::{self, LaunchParts},
     limits::LimitKeepers,
+    masks::MaskSearch,
     orphans::{DirectoryPurpose, PrivateDirectory},
     plan::SandboxPlan,
     protect,
     protected_watch::Deep,
-    request::{CoveredMount, Egress, Program, SandboxRequest, Workspace},
+    request::{CoverFile, CoveredMount, Egress, MaskedPlaces, Program, SandboxRequest, Workspace},
     setup::Sandbox,
     submounts,
 };
@@ -40,9 +41,11 @@ pub(super) fn start(
     jail: &Arc<Jail>,
     options: &ProcessOptions,
     sandbox: &Sandbox,
+    search: &MaskSearch,
     spawn: &Spawn,
 ) -> Result<(ConfinedLead, OurEnds), OpsError> {
     sandbox.check(spawn.tier)?;
+    let masked = masked(jail, sandbox, search, spawn)?;
     jail.open_at(&spawn.cwd, OFlags::PATH | OFlags::DIRECTORY, Lookup::Full)
         .map_err(|errno| errno::on_path(errno, &spawn.cwd))?;
     let mark = random_mark().map_err(errno::error)?;
@@ -50,6 +53,12 @@ pub(super) fn start(
         Some(_) => Some(sandbox.private_directory(DirectoryPurpose::Control)?),
         None => None,
     };
+    let covers = if masked.hidden.is_empty() {
+        None
+    } else {
+        Some(sandbox.private_directory(DirectoryPurpose::Control)?)
+    };
+    let cover = covers.as_ref().map(cover_file).transpose()?;
     let mut belongings = CommandResources {
         private: private_directory(options, sandbox, spawn.tier)?,
         group: sandbox.group()?,
@@ -59,6 +68,7 @@ pub(super) fn start(
             options.sandbox.network_setting.as_ref(),
         )?,
         sockets,
+        covers,
         watch: None,
     };
     let private = belongings.private.as_ref().map(PrivateDirectory::path);
@@ -79,6 +89,8 @@ pub(super) fn start(
             streams: u32::try_from(descriptors.len()).unwrap_or(u32::MAX),
             egress: egress(spawn, belongings.proxy.as_ref()),
             deep: deep.as_ref(),
+            masked: &masked,
+            cover,
         },
     )?;
     descriptors.extend(executable.pinned.as_ref().map(AsFd::as_fd));
@@ -120,6 +132,10 @@ pub(super) struct Details<'a> {
     pub(super) egress: Option<Egress>,
     /// What is protected below the root, in a tier that does not refuse by name.
     pub(super) deep: Option<&'a Deep>,
+    /// What deny rules keep from it.
+    pub(super) masked: &'a MaskedPlaces,
+    /// What covers hidden files.
+    pub(super) cover: Option<CoverFile>,
 }
 
 /// What is mounted inside the workspace, unless the operator vouches for it.
@@ -132,6 +148,54 @@ fn covered(jail: &Jail) -> Result<Vec<CoveredMount>, OpsError> {
                 format!("the mounts inside the workspace cannot be listed: {error}"),
             )
         }),
+    }
+}
+
+/// What deny rules keep from a spawn.
+fn masked(
+    jail: &Jail,
+    sandbox: &Sandbox,
+    search: &MaskSearch,
+    spawn: &Spawn,
+) -> Result<MaskedPlaces, OpsError> {
+    check_masks(spawn)?;
+    if spawn.masks.is_empty() {
+        return Ok(MaskedPlaces::default());
+    }
+    search.places(jail, sandbox.view(), &spawn.masks)
+}
+
+/// Makes the empty file that covers hidden ones.
+fn cover_file(directory: &PrivateDirectory) -> Result<CoverFile, OpsError> {
+    let path = directory.path().join("empty");
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDONLY | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o444);
+    let stat = open(&path, flags, mode)
+        .and_then(fstat)
+        .map_err(errno::error)?;
+    let identity = FileId {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+    };
+    Ok(CoverFile { path, identity })
+}
+
+/// Fails for masks in a tier that cannot hold them.
+pub(super) fn check_masks(spawn: &Spawn) -> Result<(), OpsError> {
+    if spawn.masks.is_empty() || can_mask(spawn.tier) {
+        return Ok(());
+    }
+    Err(OpsError::new(
+        ErrorKind::TierUnavailable,
+        format!("tier `{}` cannot hide paths from a command", spawn.tier),
+    ))
+}
+
+/// Whether a tier mounts what a command sees.
+pub(super) fn can_mask(tier: Tier) -> bool {
+    match tier {
+        Tier::T2 | Tier::T3 => true,
+        Tier::T1 | Tier::Host | Tier::InProcess => false,
     }
 }
 
@@ -149,16 +213,21 @@ pub(super) fn plan(
     if let Some(deep) = details.deep {
         protect::hold_below(jail, deep.protected(), &mut protected).map_err(errno::error)?;
     }
-    let workspace = Workspace {
+    let mut workspace = Workspace {
         root: PathBuf::from(jail.shown()),
         identity: jail.identity(),
         protected,
         covered: covered(jail)?,
+        hidden: Vec::new(),
     };
+    if *details.masked != MaskedPlaces::default() {
+        workspace.mask(details.masked);
+    }
     SandboxPlan::new(SandboxRequest {
         tier: spawn.tier,
         view: sandbox.view(),
         workspace,
+        cover: details.cover.clone(),
         private: details.private.to_owned(),
         egress: details.egress.clone(),
         limits: &options.sandbox.limits,

@@ -44,6 +44,13 @@ impl RemoteProcesses {
 impl ProcessOps for RemoteProcesses {
     fn spawn(&self, spawn: Spawn) -> BoxFuture<'_, Result<Box<dyn ProcessHandle>, OpsError>> {
         Box::pin(async move {
+            if !spawn.masks.is_empty() {
+                // `holds` promises none, so no plan has any.
+                return Err(OpsError::new(
+                    ErrorKind::TierUnavailable,
+                    "a remote workspace cannot hide paths from a command",
+                ));
+            }
             let link = self.peer.link().await?;
             let (spawn, input) = spawn_to_wire(spawn);
             // Input may be long, and the connection slow.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use haft_contract::{
+    Masks,
     access::Command,
     egress::{EgressRules, HostRule},
     ops::{
@@ -68,6 +69,8 @@ pub(crate) fn spawn_from_wire(
             .map(TryInto::try_into)
             .transpose()?
             .map(Arc::new),
+        // The other side holds none, so a spawn never has any when it gets here.
+        masks: Masks::NONE,
         progress_channel: spawn.progress_channel,
         pinned: spawn.pinned,
     })
@@ -204,6 +207,7 @@ mod tests {
                 allow: vec![HostRule::parse("*.docs.rs:8443").unwrap()],
                 deny: vec![HostRule::parse("[::1]:80").unwrap()],
             })),
+            masks: Masks::NONE,
             progress_channel: true,
             pinned: Some([7; 32]),
         };

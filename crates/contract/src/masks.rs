@@ -1,0 +1,31 @@
+//! Paths that a sandbox keeps from a command, whatever the command's text says.
+//!
+//! Policy names the patterns its deny rules use, a back end answers which of them its sandbox can
+//! hold, and the plan carries that answer: policy need not ask about what is held, and the sandbox
+//! must hold it or refuse to start the command.
+
+/// Patterns of workspace paths that are masked for a command. A pattern is a glob over
+/// workspace-relative paths and covers everything beneath a directory it matches.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Masks {
+    /// What the command cannot read, and so cannot change either.
+    pub hidden: Vec<String>,
+    /// What the command can read but not change.
+    pub read_only: Vec<String>,
+}
+
+impl Masks {
+    /// Nothing is masked.
+    pub const NONE: Self = Self {
+        hidden: Vec::new(),
+        read_only: Vec::new(),
+    };
+
+    /// The most patterns of one command. A policy with more has none of them masked.
+    pub const MAX_PATTERNS: usize = 256;
+
+    /// Whether nothing is masked.
+    pub fn is_empty(&self) -> bool {
+        self.hidden.is_empty() && self.read_only.is_empty()
+    }
+}
