@@ -87,6 +87,8 @@ pub struct CommandAccess {
     pub command: Command,
     /// The directory it runs in.
     pub cwd: WorkPath,
+    /// Whether it may still run when the call has ended.
+    pub stays: bool,
 }
 
 /// A command, as a script for a shell or as an argument vector.
@@ -157,6 +159,16 @@ impl Access {
         Self::Command(CommandAccess {
             command: Command::Shell(script.into()),
             cwd,
+            stays: false,
+        })
+    }
+
+    /// Runs a shell script that may still run when the call has ended.
+    pub fn staying_shell(script: impl Into<String>, cwd: WorkPath) -> Self {
+        Self::Command(CommandAccess {
+            command: Command::Shell(script.into()),
+            cwd,
+            stays: true,
         })
     }
 
@@ -165,6 +177,7 @@ impl Access {
         Self::Command(CommandAccess {
             command: Command::Argv(argv),
             cwd,
+            stays: false,
         })
     }
 

@@ -307,10 +307,10 @@ fn stored_access(access: &Access) -> row::StoredAccess<'_> {
             PathMode::Write => row::StoredAccess::Write(stored_path(path)),
         },
         Access::Command(command) => {
-            let cwd = command.cwd.as_str();
+            let (cwd, stays) = (command.cwd.as_str(), command.stays);
             match &command.command {
-                Command::Shell(script) => row::StoredAccess::Shell { script, cwd },
-                Command::Argv(argv) => row::StoredAccess::Argv { argv, cwd },
+                Command::Shell(script) => row::StoredAccess::Shell { script, cwd, stays },
+                Command::Argv(argv) => row::StoredAccess::Argv { argv, cwd, stays },
             }
         }
         Access::Process(process) => row::StoredAccess::Process(stored_process(process)),

@@ -156,13 +156,35 @@ struct StoredEffects {
 enum StoredAccess {
     Read(StoredPath),
     Write(StoredPath),
-    Shell { script: String, cwd: String },
-    Argv { argv: Vec<String>, cwd: String },
+    Shell {
+        script: String,
+        cwd: String,
+        #[serde(default)]
+        stays: bool,
+    },
+    Argv {
+        argv: Vec<String>,
+        cwd: String,
+        #[serde(default)]
+        stays: bool,
+    },
     Process(StoredProcess),
-    Connect { host: String, port: u16 },
-    Database { source: String, writes: bool },
-    Message { channel: String, target: String },
-    RemoteTool { provider: String, tool: String },
+    Connect {
+        host: String,
+        port: u16,
+    },
+    Database {
+        source: String,
+        writes: bool,
+    },
+    Message {
+        channel: String,
+        target: String,
+    },
+    RemoteTool {
+        provider: String,
+        tool: String,
+    },
 }
 
 #[derive(Debug, Deserialize)]
@@ -232,8 +254,8 @@ impl StoredAccess {
         Some(match self {
             Self::Read(path) => Access::Path(path.access(PathMode::Read)?),
             Self::Write(path) => Access::Path(path.access(PathMode::Write)?),
-            Self::Shell { script, cwd } => command(Command::Shell(script), &cwd)?,
-            Self::Argv { argv, cwd } => command(Command::Argv(argv), &cwd)?,
+            Self::Shell { script, cwd, stays } => command(Command::Shell(script), &cwd, stays)?,
+            Self::Argv { argv, cwd, stays } => command(Command::Argv(argv), &cwd, stays)?,
             Self::Process(process) => Access::Process(process.access(tier)?),
             Self::Connect { host, port } => Access::Host { host, port },
             Self::Database { source, writes } => Access::Database { source, writes },
@@ -304,10 +326,11 @@ impl StoredProcess {
     }
 }
 
-fn command(command: Command, cwd: &str) -> Option<Access> {
+fn command(command: Command, cwd: &str, stays: bool) -> Option<Access> {
     Some(Access::Command(CommandAccess {
         command,
         cwd: path(cwd)?,
+        stays,
     }))
 }
 

@@ -114,13 +114,36 @@ pub(crate) struct StoredEffects {
 pub(crate) enum StoredAccess<'a> {
     Read(StoredPath<'a>),
     Write(StoredPath<'a>),
-    Shell { script: &'a str, cwd: &'a str },
-    Argv { argv: &'a [String], cwd: &'a str },
+    Shell {
+        script: &'a str,
+        cwd: &'a str,
+        /// Absent in records made before commands said so.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        stays: bool,
+    },
+    Argv {
+        argv: &'a [String],
+        cwd: &'a str,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        stays: bool,
+    },
     Process(StoredProcess<'a>),
-    Connect { host: &'a str, port: u16 },
-    Database { source: &'a str, writes: bool },
-    Message { channel: &'a str, target: &'a str },
-    RemoteTool { provider: &'a str, tool: &'a str },
+    Connect {
+        host: &'a str,
+        port: u16,
+    },
+    Database {
+        source: &'a str,
+        writes: bool,
+    },
+    Message {
+        channel: &'a str,
+        target: &'a str,
+    },
+    RemoteTool {
+        provider: &'a str,
+        tool: &'a str,
+    },
 }
 
 /// An action on a process that an earlier call started.

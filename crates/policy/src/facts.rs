@@ -123,7 +123,11 @@ impl<'q> ReadQuestion<'q> {
     pub(crate) fn new(question: &Question<'q>) -> Self {
         let plan = question.plan;
         let read = |access: &Access| match access {
-            Access::Command(CommandAccess { command, cwd }) => {
+            Access::Command(CommandAccess {
+                command,
+                cwd,
+                stays: _,
+            }) => {
                 let analysis = shell::analyse(command, cwd, plan.workspace());
                 Some(analysis.map(|analysis| CommandReading {
                     text: command.text(),
@@ -224,6 +228,8 @@ pub(crate) struct CallFacts {
     /// Whether the kernel limits whatever its child processes may do: they have no network, leave
     /// no process behind and cannot change a protected name.
     pub(crate) held: bool,
+    /// Whether a command of it may still run when the call has ended.
+    pub(crate) stays: bool,
     /// Whether it acts on a mounted server after the session has read from another one.
     pub(crate) crosses: bool,
 }
@@ -242,11 +248,16 @@ impl CallFacts {
         });
         let trusted = is_trusted(&question.tool);
         let harmless = plan.effects().read_only && !plan.effects().open_world;
+        let stays = plan
+            .accesses()
+            .iter()
+            .any(|access| matches!(access, Access::Command(command) if command.stays));
         let mut others = plan.read_from().others(&question.tool.key.provider);
         Self {
             trusted,
             accounted: !plan.accesses().is_empty() && (plan.effects().read_only || changes),
             harmless,
+            stays,
             crosses: !trusted && !harmless && others.next().is_some(),
             sandboxed: match plan.tier() {
                 Tier::T1 | Tier::T2 | Tier::T3 => true,

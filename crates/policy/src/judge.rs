@@ -68,12 +68,18 @@ pub(crate) struct EvaluationCase<'q> {
 pub(crate) struct ShellFacts {
     /// A deny or ask rule may apply, and the command is not understood well enough to tell.
     pub(crate) unclear: bool,
-    /// The preset `workspace` knows this command.
+    /// The table of commands knows it, in every word.
     pub(crate) ordinary: bool,
     /// It is such a command, and only reads.
     pub(crate) looks: bool,
     /// The command's words name it, so what allows the command allows it.
     pub(crate) named: bool,
+    /// It shows which programs run.
+    pub(crate) legible: bool,
+    /// A person should be asked about it even where the sandbox holds it.
+    pub(crate) concerning: bool,
+    /// It deletes or rewrites something, even if that can be taken back.
+    pub(crate) loses: bool,
 }
 
 /// An answer and why.
@@ -478,10 +484,15 @@ fn context(case: &EvaluationCase<'_>, protected: bool, approved: bool) -> Result
         ("accounted".to_owned(), flag(call.accounted)),
         ("harmless".to_owned(), flag(call.harmless)),
         ("sandboxed".to_owned(), flag(call.sandboxed)),
+        ("held".to_owned(), flag(call.held)),
+        ("stays".to_owned(), flag(call.stays)),
         ("unclear".to_owned(), flag(case.shell.unclear)),
         ("ordinary".to_owned(), flag(case.shell.ordinary)),
         ("looks".to_owned(), flag(case.shell.looks)),
         ("named".to_owned(), flag(case.shell.named)),
+        ("legible".to_owned(), flag(case.shell.legible)),
+        ("concerning".to_owned(), flag(case.shell.concerning)),
+        ("loses".to_owned(), flag(case.shell.loses)),
         ("protected".to_owned(), flag(protected)),
         ("listed".to_owned(), flag(case.listed)),
     ];

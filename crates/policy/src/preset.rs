@@ -1,19 +1,25 @@
 //! The defaults if no rule applies, and their Cedar policies.
 //!
-//! | question | `careful` | `workspace` | `locked` |
-//! |---|---|---|---|
-//! | read a path in the workspace | allow | allow | deny |
-//! | write a path in the workspace | ask | allow | deny |
-//! | run a command | allow one that only looks in tier T1, T2 or T3, else ask | allow an ordinary one in tier T1, T2 or T3, else ask | deny |
-//! | connect, query, send, call a remote tool | ask | ask | deny |
-//! | a tool that only looks and touches nothing | allow | allow | deny |
-//! | a tool that changes something its accesses do not name | ask | ask | deny |
-//! | an `ask` rule | ask | ask | deny |
+//! | question | `sandboxed` | `workspace` | `careful` | `locked` |
+//! |---|---|---|---|---|
+//! | read a path in the workspace | allow | allow | allow | deny |
+//! | write a path in the workspace | allow | allow | ask | deny |
+//! | run a command | allow what a sandbox holds | the same, but what loses something asks | allow one that only looks, in a sandbox, else ask | deny |
+//! | a command that concerns a person, that stays, or that is not legible | ask | ask | ask | deny |
+//! | connect, query, send, call a remote tool | ask | ask | ask | deny |
+//! | a tool that only looks and touches nothing | allow | allow | allow | deny |
+//! | a tool that changes something its accesses do not name | ask | ask | ask | deny |
+//! | an `ask` rule | ask | ask | ask | deny |
 //!
 //! "Allow" applies only to tools of the providers `builtin`, `embedded` and `script`; a tool from
 //! anywhere else asks (in `locked`: is denied) until a rule names it. Each command of a script is
-//! judged separately. An *ordinary* command is listed in `shell/commands.toml` with every word it
-//! has, and both parsers agree on it; files it writes by redirection are judged as files.
+//! judged separately, and files it writes by redirection are judged as files.
+//!
+//! A sandbox *holds* a command in tier T2 or T3 without network, where its changes are on record.
+//! Elsewhere only an *ordinary* command is allowed, in a sandbox, which is listed in
+//! `shell/commands.toml` with every word it has, which both parsers read alike, and which loses
+//! nothing. What concerns a person and what loses something is in `shell/concern.rs`, what is
+//! legible in `shell/legible.rs`.
 
 use std::fmt;
 
@@ -22,7 +28,10 @@ use crate::facts::Action;
 /// A named set of defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Preset {
-    /// Edits inside the workspace and ordinary sandboxed commands are allowed, the rest asks.
+    /// What a sandbox without network holds and `haft undo` takes back is allowed; the network,
+    /// leaving the workspace and what cannot be taken back ask.
+    Sandboxed,
+    /// The same, but commands that delete files or rewrite history ask.
     Workspace,
     /// Reads inside the workspace and sandboxed commands that only look are allowed, everything that
     /// changes something asks.
@@ -33,11 +42,17 @@ pub enum Preset {
 
 impl Preset {
     /// Every preset, loosest first.
-    pub const ALL: [Self; 3] = [Self::Workspace, Self::Careful, Self::Locked];
+    pub const ALL: [Self; 4] = [
+        Self::Sandboxed,
+        Self::Workspace,
+        Self::Careful,
+        Self::Locked,
+    ];
 
     /// The word used in configuration.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Sandboxed => "sandboxed",
             Self::Workspace => "workspace",
             Self::Careful => "careful",
             Self::Locked => "locked",
@@ -52,6 +67,7 @@ impl Preset {
     /// Its Cedar policies: the action of each (`None` for all) and its text.
     pub(crate) fn policies(self) -> &'static [(Option<Action>, &'static str)] {
         match self {
+            Self::Sandboxed => SANDBOXED,
             Self::Careful => CAREFUL,
             Self::Workspace => WORKSPACE,
             Self::Locked => LOCKED,
@@ -71,13 +87,20 @@ const READ: &str = r#"permit (principal, action == Action::"read", resource)
 when { context.trusted };"#;
 const ASK_THE_REST: &str = "permit (principal, action, resource)\nwhen { context.approved };";
 
-const CAREFUL: &[(Option<Action>, &str)] = &[
+const WRITE: &str = r#"permit (principal, action == Action::"write", resource)
+when { context.trusted };"#;
+
+const SANDBOXED: &[(Option<Action>, &str)] = &[
     (Some(Action::Use), USE),
     (Some(Action::Read), READ),
+    (Some(Action::Write), WRITE),
     (
         Some(Action::Command),
-        "permit (principal, action == Action::\"command\", resource)\n\
-         when { context.trusted && context.sandboxed && context.looks };",
+        r#"permit (principal, action == Action::"command", resource)
+when {
+  context.trusted && context.sandboxed && !context.concerning && !context.stays &&
+  (context.ordinary && !context.loses || context.held && context.legible)
+};"#,
     ),
     (None, ASK_THE_REST),
 ];
@@ -85,14 +108,25 @@ const CAREFUL: &[(Option<Action>, &str)] = &[
 const WORKSPACE: &[(Option<Action>, &str)] = &[
     (Some(Action::Use), USE),
     (Some(Action::Read), READ),
+    (Some(Action::Write), WRITE),
     (
-        Some(Action::Write),
-        "permit (principal, action == Action::\"write\", resource)\nwhen { context.trusted };",
+        Some(Action::Command),
+        r#"permit (principal, action == Action::"command", resource)
+when {
+  context.trusted && context.sandboxed && !context.concerning && !context.stays &&
+  !context.loses && (context.ordinary || context.held && context.legible)
+};"#,
     ),
+    (None, ASK_THE_REST),
+];
+
+const CAREFUL: &[(Option<Action>, &str)] = &[
+    (Some(Action::Use), USE),
+    (Some(Action::Read), READ),
     (
         Some(Action::Command),
         "permit (principal, action == Action::\"command\", resource)\n\
-         when { context.trusted && context.sandboxed && context.ordinary };",
+         when { context.trusted && context.sandboxed && context.looks };",
     ),
     (None, ASK_THE_REST),
 ];

@@ -14,7 +14,7 @@ use crate::{
     masks,
     pattern::PatternScope,
     pattern_index::PatternId,
-    shell::{Class, Segment, TouchOrigin, UnclearReason},
+    shell::{Class, Concern, Segment, TouchOrigin, UnclearReason},
 };
 
 /// The patterns that match a command, and what rules and presets must know about it. `paths`: a deny
@@ -50,6 +50,9 @@ pub(crate) fn patterns(
         ordinary,
         looks: ordinary && segment.class() == Class::Looks,
         named: false,
+        legible: segment.legible,
+        concerning: !segment.concerns.is_empty(),
+        loses: segment.loses,
     };
     (matches.patterns, facts)
 }
@@ -70,6 +73,13 @@ pub(crate) fn why(question: &Question<'_>, judged: &JudgedQuestion<'_>) -> Optio
         | DecidingCause::UnlistedAgent
         | DecidingCause::Refused(_)
         | DecidingCause::Broken(_) => return None,
+    }
+    // The first thing to know is what it would do, then what is not known about it.
+    if let Some(concern) = segment.concerns.first() {
+        return Some(concern.to_string());
+    }
+    if CallFacts::of(question).stays {
+        return Some(Concern::Stays.to_string());
     }
     if let Some(unclear) = segment.unclear().first() {
         return Some(unclear.to_string());

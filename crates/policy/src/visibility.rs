@@ -42,6 +42,7 @@ impl CedarPolicy {
                 harmless: true,
                 sandboxed: true,
                 held: true,
+                stays: false,
                 crosses: false,
             },
             item,

@@ -5,9 +5,16 @@ use std::io::ErrorKind;
 
 use clap::{Args, ValueEnum};
 use haft_host::{
-    config::{ConfigPlaces, FILE_NAME, template, trust::sha256},
+    config::{
+        ConfigPlaces, FILE_NAME,
+        recommended::{PRESET_LINES, Recommendation, recommended},
+        template,
+        trust::sha256,
+    },
     state::private,
 };
+use haft_policy::Preset;
+use haft_sandbox::{Facilities, SandboxOptions, helper::Helper};
 use serde_json::json;
 
 use super::App;
@@ -27,10 +34,12 @@ pub(crate) struct InitArgs {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum PresetName {
+    /// What a sandbox without network holds and undo takes back is allowed, the rest asks
+    Sandboxed,
+    /// The same, but commands that delete files or rewrite history ask as well
+    Workspace,
     /// Reads are allowed, everything that changes something asks
     Careful,
-    /// Edits inside the workspace and ordinary sandboxed commands that stay in it are allowed too
-    Workspace,
     /// Nothing asks; what no rule allows is denied
     Locked,
 }
@@ -46,12 +55,8 @@ pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
             .unwrap_or_else(|| app.env.current_dir.clone())
     });
     let mut places = ConfigPlaces::find(&app.env, &overrides)?;
-    let preset = match args.preset {
-        PresetName::Careful => "careful",
-        PresetName::Workspace => "workspace",
-        PresetName::Locked => "locked",
-    };
-    let text = template::haft_toml(preset);
+    let preset = args.preset.preset();
+    let text = template::haft_toml(preset.as_str());
     let path = places.project_config.clone();
     private::create(&path, text.as_bytes()).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => Stop::config(
@@ -65,12 +70,21 @@ pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
     })?;
     places.trust.pin(&path, sha256(text.as_bytes()));
     places.trust.save()?;
+    let facilities = Facilities::look(
+        &SandboxOptions {
+            helper: Helper::CurrentExecutable,
+            ..SandboxOptions::default()
+        },
+        &places.workspace,
+    );
+    let recommendation = recommended(&facilities);
     if app.output.format() == Format::Json {
         app.output.json(&json!({
             "workspace": places.workspace,
             "config": path,
             "data_dir": places.data_dir,
-            "preset": preset,
+            "preset": preset.as_str(),
+            "recommended": recommendation.preset.as_str(),
         }))?;
         return Ok(Exit::Ok);
     }
@@ -85,12 +99,21 @@ pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
             above.display()
         )]);
     }
-    let page = Page::new()
+    let mut page = Page::new()
         .styled(Style::Good, "ready")
         .text(format!(": {} is a workspace", places.workspace.display()))
         .end()
         .field("config", path.display().to_string())
         .field("record", places.data_dir.display().to_string())
+        .end()
+        .text(format!("Preset `{preset}` holds. The presets:"))
+        .end();
+    for (preset, line) in PRESET_LINES {
+        page = page.text(format!("  {:<10} {line}", preset.as_str())).end();
+    }
+    let page = page
+        .block(advice(preset, recommendation))
+        .end()
         .end()
         .text("Try:")
         .end()
@@ -111,7 +134,31 @@ pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
     Ok(Exit::Ok)
 }
 
+/// Which preset suits this machine, and how to get it.
+fn advice(preset: Preset, recommendation: Recommendation) -> String {
+    let Recommendation {
+        preset: suits,
+        because,
+    } = recommendation;
+    if preset == suits {
+        return format!("`{suits}` is recommended: {because}.");
+    }
+    format!(
+        "`{suits}` is recommended: {because}.\nTo use it, write preset = \"{suits}\" in haft.toml and \
+         run `haft trust`."
+    )
+}
+
 impl PresetName {
+    fn preset(self) -> Preset {
+        match self {
+            Self::Sandboxed => Preset::Sandboxed,
+            Self::Workspace => Preset::Workspace,
+            Self::Careful => Preset::Careful,
+            Self::Locked => Preset::Locked,
+        }
+    }
+
     /// Two calls that show what the preset does.
     fn try_this(self) -> &'static str {
         match self {
@@ -119,7 +166,7 @@ impl PresetName {
                 "  haft call list path=.            a call that only reads is allowed
   haft call bash 'date'            a command asks you first"
             }
-            Self::Workspace => {
+            Self::Sandboxed | Self::Workspace => {
                 "  haft call write notes.txt hello  a change inside the workspace is allowed
   haft call bash 'date'            so is a command, in a sandbox"
             }

@@ -80,6 +80,7 @@ fn a_tool_that_is_not_there_has_its_own_exit_code() {
 fn init_says_what_is_true_of_its_preset() {
     for (preset, call, code) in [
         ("careful", &["call", "list", "path=."][..], 0),
+        ("sandboxed", &["call", "write", "notes.txt", "hello"], 0),
         ("workspace", &["call", "write", "notes.txt", "hello"], 0),
         ("locked", &["call", "list", "path=."], 3),
     ] {

@@ -22,6 +22,7 @@ pub mod loop_guard;
 pub mod mcp;
 pub mod oauth;
 pub mod pinned_entry;
+pub mod recommended;
 pub mod resolve;
 pub mod sandbox;
 pub mod scripts;

@@ -11,9 +11,10 @@ const TEMPLATE: &str = r#"# Haft: what agents may do in this workspace.
 # what it says now; until then Haft refuses to work here. Nobody else's haft.toml is ever read.
 
 [policy]
-# careful    reads inside the workspace are allowed, everything that changes something asks you
-# workspace  edits inside the workspace are allowed too, and ordinary sandboxed commands that stay
-#            in it (look, change files they name, build, test, commit); other commands ask you
+# sandboxed  what a sandbox without network holds and `haft undo` takes back is allowed; the
+#            network, installs, leaving the workspace and what cannot be taken back ask you
+# workspace  the same, but commands that delete files or rewrite history ask you as well
+# careful    reads inside the workspace are allowed; everything that changes something asks you
 # locked     nothing asks; what no rule allows is denied (for machines without a person)
 preset = "PRESET"
 
@@ -29,8 +30,9 @@ allow = []
 ask = []
 
 # Never done, and what matches is left out of searches.
-deny = ["read(**/.env)", "read(**/*.pem)", "read(**/id_rsa*)", "read(**/id_ed25519*)",
-        "read(**/id_ecdsa*)", "read(**/id_dsa*)"]
+deny = ["read(**/.env)", "read(**/.env.local)", "read(**/.env.*.local)", "read(**/.env.production)",
+        "read(**/*.pem)", "read(**/id_rsa*)", "read(**/id_ed25519*)", "read(**/id_ecdsa*)",
+        "read(**/id_dsa*)", "read(**/.pgpass)", "read(**/.netrc)", "read(**/.git-credentials)"]
 
 # Commands run in a sandbox: they see this workspace, the system's programs and your toolchains,
 # and nothing else of your files; no network, no other process. `haft doctor` proves it here,

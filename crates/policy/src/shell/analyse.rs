@@ -11,12 +11,15 @@ use super::{
         writes_what_a_file_names,
     },
     characters::strange,
+    concern::{self, CommandConcerns, CommandPlace, Concern, WordRole},
+    doubts::{program_and_words, variables},
     entry::Class,
     hazard::{Hazard, hazards},
+    legible::is_legible,
     limits::{MAX_COMMANDS, MAX_WRAPPERS, Refusal},
-    may_name::{BEFORE_PATHS, may_be_protected, may_name, paths_in},
+    may_name::{BEFORE_PATHS, may_be_protected, may_name, paths_in, without_option},
     options::has,
-    parse::{Assignment, ParsedCommand, parse},
+    parse::{Assignment, ParsedCommand, Redirection, parse},
     second::{SecondOpinion, opinion},
     segment::{Segment, name_of},
     star::{runs_files, unlisted},
@@ -36,32 +39,6 @@ const STANDARD: [&str; 6] = [
     "/sbin/",
     "/usr/sbin/",
     "/usr/local/sbin/",
-];
-
-/// Variables that only change how a program displays things.
-const HARMLESS_VARIABLES: [&str; 22] = [
-    "CI",
-    "CLICOLOR",
-    "CLICOLOR_FORCE",
-    "COLUMNS",
-    "DEBUG",
-    "FORCE_COLOR",
-    "LANG",
-    "LANGUAGE",
-    "LC_ALL",
-    "LC_COLLATE",
-    "LC_CTYPE",
-    "LC_MESSAGES",
-    "LC_NUMERIC",
-    "LC_TIME",
-    "LINES",
-    "NO_COLOR",
-    "PYTHONDONTWRITEBYTECODE",
-    "PYTHONUNBUFFERED",
-    "RUST_BACKTRACE",
-    "RUST_LOG",
-    "TERM",
-    "TZ",
 ];
 
 /// What is known about a command before it runs.
@@ -100,6 +77,11 @@ pub fn analyse(command: &Command, cwd: &WorkPath, root: &str) -> Result<Analysis
             {
                 first.unclear.push(UnclearReason::Characters);
             }
+            if ends_in_the_background(script)
+                && let Some(last) = analyst.segments.last_mut()
+            {
+                last.concerns.push(Concern::Stays);
+            }
             true
         }
         Command::Argv(argv) => {
@@ -115,6 +97,9 @@ pub fn analyse(command: &Command, cwd: &WorkPath, root: &str) -> Result<Analysis
             false
         }
     };
+    for segment in &mut analyst.segments {
+        segment.legible = is_legible(&segment.unclear, &segment.words);
+    }
     analyst.ask_the_other()?;
     Ok(Analysis {
         segments: analyst.segments,
@@ -240,6 +225,7 @@ impl Analyst<'_> {
                 .map(UnclearReason::Place),
         );
         touched.vague |= words.iter().any(names_a_directory_to_go_to);
+        let reading = self.read(entry.as_ref(), &name, &words, &redirections, inside);
         match name.as_str() {
             "cd" | "pushd" => self.directories.change(words.get(1)),
             "popd" => self.directories.change(None),
@@ -281,8 +267,42 @@ impl Analyst<'_> {
             class,
             runs_files,
             vague: touched.vague,
+            concerns: reading.concerns,
+            loses: reading.loses,
+            legible: false,
         })?;
         self.inside(place, &name, found, inside, depth)
+    }
+
+    /// What would concern a person about a command. Called before its `cd` is applied.
+    fn read(
+        &self,
+        entry: Option<&KnownCommand>,
+        name: &str,
+        words: &[Word],
+        redirections: &[Redirection],
+        inside: &[String],
+    ) -> CommandConcerns {
+        let is_path =
+            |entry: &KnownCommand, place: usize| entry.paths.iter().any(|(path, _)| *path == place);
+        let by_find = inside.last().is_some_and(|outer| outer == "find");
+        let finder = self
+            .segments
+            .iter()
+            .rev()
+            .find(|segment| by_find && segment.name() == Some("find"));
+        concern::read(&CommandPlace {
+            name,
+            words,
+            redirections,
+            directories: &self.directories,
+            finder: finder.map(|segment| segment.words.as_slice()),
+            role: &|place| match entry.filter(|entry| entry.exact && place > 0) {
+                Some(entry) if is_path(entry, place) => WordRole::Path,
+                Some(_) => WordRole::Text,
+                None => WordRole::Unknown,
+            },
+        })
     }
 
     /// Analyses what a command runs.
@@ -347,6 +367,8 @@ impl Analyst<'_> {
         for path in &responses {
             touched.text(&self.directories, path, PathMode::Read, TouchOrigin::Named);
         }
+        // The words in the file may name any other file.
+        touched.vague |= !responses.is_empty();
         if responses.is_empty() {
             WordsSeen::All
         } else {
@@ -460,6 +482,11 @@ impl Analyst<'_> {
         for script in &self.scripts {
             let doubt = if script.complete {
                 if !clear {
+                    // It cannot compare what is unclear, but it can refuse to read it.
+                    let refused = opinion(&script.text, &script.commands) == SecondOpinion::Refuses;
+                    if let Some(first) = self.segments.first_mut().filter(|_| refused) {
+                        first.legible = false;
+                    }
                     continue;
                 }
                 match opinion(&script.text, &script.commands) {
@@ -478,10 +505,17 @@ impl Analyst<'_> {
             };
             if let Some(first) = self.segments.first_mut() {
                 first.unclear.push(doubt);
+                first.legible = false;
             }
         }
         Ok(())
     }
+}
+
+/// Whether the last command of a script is left running: `server &`.
+fn ends_in_the_background(script: &str) -> bool {
+    let script = script.trim_end();
+    script.ends_with('&') && !script.ends_with("&&")
 }
 
 /// The hazards of a command; those its table entry accounts for are marked.
@@ -491,37 +525,6 @@ fn hazards_beside(entry: Option<&KnownCommand>, name: &str, words: &[Word]) -> V
         hazard.accounted = entry.is_some_and(|entry| entry.accounted.contains(&hazard.place));
     }
     found
-}
-
-/// The value attached to an option (`--file=x`, `-fx`), or the word itself. In a cluster of letters
-/// (`-rfx`) the value may begin after any of them.
-fn without_option(word: &Word) -> Vec<Word> {
-    let Some(text) = word.text().filter(|text| text.len() > 1) else {
-        return vec![word.clone()];
-    };
-    let after_sign = text.split_once('=').map(|(_, value)| value);
-    let values: Vec<&str> = match (text.strip_prefix("--"), text.strip_prefix('-')) {
-        (Some(_), _) => after_sign.into_iter().collect(),
-        (None, Some(letters)) => {
-            let first = letters.char_indices().skip(1).take(1);
-            let cluster = letters
-                .char_indices()
-                .take_while(|(_, letter)| letter.is_ascii_alphanumeric())
-                .map(|(at, letter)| at + letter.len_utf8());
-            let mut starts: Vec<usize> = first.map(|(at, _)| at).chain(cluster).collect();
-            starts.dedup();
-            let values = starts.into_iter().filter_map(|start| letters.get(start..));
-            values
-                .chain(after_sign)
-                .filter(|value| !value.is_empty())
-                .collect()
-        }
-        (None, None) => Vec::new(),
-    };
-    if values.is_empty() {
-        return vec![word.clone()];
-    }
-    values.into_iter().map(Word::literal).collect()
 }
 
 fn is_pathlike(text: &str) -> bool {
@@ -557,42 +560,8 @@ fn blank(text: &str, inside: &[String]) -> Segment {
         class: Class::Unknown,
         runs_files: false,
         vague: false,
+        concerns: Vec::new(),
+        loses: false,
+        legible: false,
     }
-}
-
-/// What setting variables leaves unclear. Before a command some are harmless; for the rest of a
-/// script none are, because later words may expand them.
-fn variables(assignments: &[Assignment], words: &[Word]) -> Vec<UnclearReason> {
-    assignments
-        .iter()
-        .filter(|assignment| {
-            words.is_empty()
-                || !assignment.literal
-                || !HARMLESS_VARIABLES.contains(&assignment.name.as_str())
-        })
-        .map(|assignment| UnclearReason::Variable(assignment.name.clone()))
-        .collect()
-}
-
-fn program_and_words(words: &[Word]) -> Vec<UnclearReason> {
-    let mut unclear = Vec::new();
-    if let Some(program) = words.first() {
-        let usual = |c: char| c.is_ascii_alphanumeric() || "_./+-[:".contains(c);
-        match &program.value {
-            Value::Literal(text) if program.quoted || !text.chars().all(usual) => {
-                unclear.push(UnclearReason::Spelling);
-            }
-            Value::Literal(text) if text.is_empty() => unclear.push(UnclearReason::Program),
-            Value::Literal(_) => {}
-            Value::Glob(_) | Value::Given | Value::Unknown => unclear.push(UnclearReason::Program),
-        }
-    }
-    if words
-        .iter()
-        .skip(1)
-        .any(|word| word.value == Value::Unknown)
-    {
-        unclear.push(UnclearReason::Expansion);
-    }
-    unclear
 }

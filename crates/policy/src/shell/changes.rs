@@ -223,8 +223,10 @@ pub(super) fn attached_outputs(program: &str, words: &[Word]) -> Vec<String> {
                 return (!name.is_empty() && long.starts_with(name)).then(|| value.to_owned());
             }
             let cluster = text.strip_prefix('-')?;
-            let (_, value) = cluster.split_once(letter?)?;
-            (!value.is_empty()).then(|| value.to_owned())
+            let (before, value) = cluster.split_once(letter?)?;
+            // Compilers have no clusters: `-fsyntax-only` writes nothing.
+            let clustered = !before.is_empty() && has(COMPILERS, program);
+            (!value.is_empty() && !clustered).then(|| value.to_owned())
         })
         .collect()
 }

@@ -56,6 +56,37 @@ pub(super) fn may_be_protected(at: &Directories<'_>, words: &[Word]) -> Vec<usiz
     found.collect()
 }
 
+/// The value attached to an option (`--file=x`, `-fx`), or the word itself. In a cluster of letters
+/// (`-rfx`) the value may begin after any of them.
+pub(super) fn without_option(word: &Word) -> Vec<Word> {
+    let Some(text) = word.text().filter(|text| text.len() > 1) else {
+        return vec![word.clone()];
+    };
+    let after_sign = text.split_once('=').map(|(_, value)| value);
+    let values: Vec<&str> = match (text.strip_prefix("--"), text.strip_prefix('-')) {
+        (Some(_), _) => after_sign.into_iter().collect(),
+        (None, Some(letters)) => {
+            let first = letters.char_indices().skip(1).take(1);
+            let cluster = letters
+                .char_indices()
+                .take_while(|(_, letter)| letter.is_ascii_alphanumeric())
+                .map(|(at, letter)| at + letter.len_utf8());
+            let mut starts: Vec<usize> = first.map(|(at, _)| at).chain(cluster).collect();
+            starts.dedup();
+            let values = starts.into_iter().filter_map(|start| letters.get(start..));
+            values
+                .chain(after_sign)
+                .filter(|value| !value.is_empty())
+                .collect()
+        }
+        (None, None) => Vec::new(),
+    };
+    if values.is_empty() {
+        return vec![word.clone()];
+    }
+    values.into_iter().map(Word::literal).collect()
+}
+
 /// Every absolute workspace path that a word, the value of an option or a redirection may name, in
 /// any position. The caller checks which of them exist.
 pub(super) fn may_name(

@@ -7,14 +7,20 @@
 //!
 //! Read in this order: `parse` (script to simple commands), `wrapper` (commands inside commands),
 //! `entry`, `table`, `star` and `hazard` (what is known about programs), `touch` and `changes`
-//! (files), `second` (the other parser), `analyse` (all of it together).
+//! (files), `concern` and `legible` (what presets ask about), `second` (the other parser),
+//! `analyse` (all of it together).
 
 mod analyse;
 mod builtins;
 mod changes;
 mod characters;
+mod command_form;
+mod concern;
+mod doubts;
 mod entry;
 mod hazard;
+mod leads_out;
+mod legible;
 mod limits;
 mod may_name;
 mod options;
@@ -31,6 +37,7 @@ mod word;
 mod wrapper;
 
 pub use analyse::{Analysis, analyse};
+pub use concern::Concern;
 pub use entry::Class;
 pub use limits::Refusal;
 pub use segment::Segment;

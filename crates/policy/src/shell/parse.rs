@@ -4,6 +4,8 @@
 //! construct can only ask. Commands inside substitutions, groups and bodies are found too, so that
 //! a rule sees them at any depth. Does not determine what a command does; read next: `wrapper.rs`.
 
+use std::ops::Range;
+
 use tree_sitter::Node;
 
 use super::{
@@ -293,6 +295,21 @@ impl<'s> Walker<'s> {
         }
     }
 
+    /// The grammar drops a word `-` before a here-document; it belongs to the command, or to the last
+    /// one of a list that began at `first`.
+    fn dash(&mut self, gap: Range<usize>, first: usize, simple: &mut ParsedCommand) {
+        let dropped = self.source.get(gap.clone()).unwrap_or_default().trim() == "-";
+        if !dropped {
+            self.gap(gap.start, gap.end, simple);
+        } else if !simple.words.is_empty() {
+            simple.words.push(Word::literal("-"));
+        } else if let Some([.., last]) = self.commands.get_mut(first..) {
+            last.words.push(Word::literal("-"));
+        } else {
+            simple.unclear.push(UnclearReason::Syntax);
+        }
+    }
+
     /// A declaration, as words for rules to match.
     fn plain_words(&mut self, node: Node<'_>) -> Result<ParsedCommand, Refusal> {
         let mut simple = self.blank(node);
@@ -348,7 +365,10 @@ impl<'s> Walker<'s> {
         let first = self.commands.len();
         let mut single = true;
         let mut flat = false;
+        let mut end = node.start_byte();
         for child in children {
+            self.dash(end..child.start_byte(), first, &mut outer);
+            end = child.end_byte();
             match child.kind() {
                 "file_redirect" => self.file_redirect(child, &mut outer)?,
                 "herestring_redirect" => self.here_string(child, &mut outer)?,
@@ -460,7 +480,7 @@ impl<'s> Walker<'s> {
                     }
                 }
                 _ => {
-                    simple.unclear.push(UnclearReason::Syntax);
+                    simple.unclear.push(UnclearReason::HereDocument);
                     self.statement(child)?;
                 }
             }

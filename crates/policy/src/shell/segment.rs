@@ -3,6 +3,7 @@
 use haft_contract::PathMode;
 
 use super::{
+    concern::Concern,
     entry::Class,
     hazard::Hazard,
     touch::CommandTouch,
@@ -37,6 +38,11 @@ pub struct Segment {
     pub(crate) runs_files: bool,
     /// Whether it touches files that are known only when it runs.
     pub(crate) vague: bool,
+    pub(crate) concerns: Vec<Concern>,
+    /// Whether it deletes or rewrites something, even if that can be taken back.
+    pub(crate) loses: bool,
+    /// Whether it shows which programs run.
+    pub(crate) legible: bool,
 }
 
 impl Segment {
@@ -123,6 +129,11 @@ impl Segment {
     /// What it is known to do.
     pub fn class(&self) -> Class {
         self.class
+    }
+
+    /// What about it a person should be asked about wherever it runs.
+    pub fn concerns(&self) -> &[Concern] {
+        &self.concerns
     }
 
     /// The paths it names, as written, and how it uses them.

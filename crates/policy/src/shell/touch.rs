@@ -47,6 +47,8 @@ pub(crate) enum TouchOrigin {
 pub(super) struct Directories<'r> {
     pub(super) root: &'r str,
     places: Vec<WorkPath>,
+    /// Where it is if every `cd` worked.
+    here: Option<WorkPath>,
     /// Whether there may be others.
     lost: bool,
 }
@@ -70,6 +72,7 @@ impl<'r> Directories<'r> {
         Self {
             root,
             places: vec![cwd.clone()],
+            here: Some(cwd.clone()),
             lost: false,
         }
     }
@@ -77,6 +80,7 @@ impl<'r> Directories<'r> {
     /// Applies a `cd`.
     pub(super) fn change(&mut self, to: Option<&Word>) {
         let target = to.and_then(Word::text).filter(|text| *text != "-");
+        self.here = target.and_then(|target| self.from_here(target));
         match target.map(|target| self.place(target)) {
             Some(PathTarget::Inside(places)) => {
                 for place in places {
@@ -97,6 +101,21 @@ impl<'r> Directories<'r> {
                 self.lost = true;
             }
         }
+    }
+
+    /// Where a written path leads if every `cd` worked; `None` if that is not in the workspace.
+    fn from_here(&self, text: &str) -> Option<WorkPath> {
+        if text.starts_with('/') {
+            let path = WorkPath::parse(&folded(text), self.root).ok();
+            return path.filter(|_| self.root != "/");
+        }
+        let here = self.here.as_ref().filter(|_| !text.starts_with('~'))?;
+        WorkPath::parse(&format!("{here}/{text}"), self.root).ok()
+    }
+
+    /// Whether a written path leads to something in the workspace if every `cd` worked.
+    pub(super) fn is_inside_from_here(&self, text: &str) -> bool {
+        self.from_here(text).is_some()
     }
 
     /// A written path as absolute paths; unchanged if it leads out of the workspace.

@@ -17,6 +17,8 @@ pub enum UnclearReason {
     Disagreement,
     /// It has characters that are invisible or look like others.
     Characters,
+    /// Commands follow a here-document on its first line.
+    HereDocument,
     /// Arithmetic can run commands.
     Arithmetic,
     /// It has a test that evaluates its operands.
@@ -52,6 +54,9 @@ impl fmt::Display for UnclearReason {
             Self::Syntax => f.write_str("it holds something that is not understood"),
             Self::Disagreement => f.write_str("two parsers read it differently"),
             Self::Characters => f.write_str("it contains invisible or lookalike characters"),
+            Self::HereDocument => {
+                f.write_str("other commands follow its here-document on the same line")
+            }
             Self::Arithmetic => f.write_str("arithmetic can run commands"),
             Self::Test => f.write_str("the test evaluates its operands"),
             Self::Construct => f.write_str("it runs over words that are known only when it runs"),

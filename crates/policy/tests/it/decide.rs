@@ -1,7 +1,10 @@
 //! The answers of presets and rules, and what they say.
 
+use std::sync::Arc;
+
 use haft_contract::{
     Access, Effects, WorkPath,
+    egress::EgressRules,
     host::{
         Policy as _,
         Verdict::{Allow, Ask, Deny},
@@ -46,6 +49,95 @@ fn careful_allows_looking_and_asks_before_changes() {
     );
     assert_eq!(decision.access.as_deref(), Some("write a"));
     assert_eq!(decision.rule, None);
+}
+
+/// What concerns a person asks wherever it runs; the rest is left to a sandbox without network.
+#[test]
+fn sandboxed_leaves_to_the_sandbox_what_it_holds() {
+    let sandboxed = policy("[policy]\npreset = \"sandboxed\"");
+    let workspace = policy("[policy]\npreset = \"workspace\"");
+    check(&sandboxed, &Call::write("src/lib.rs"), Allow);
+    for script in [
+        "./build/list 1 2",
+        "python3 -c 'print(1)'",
+        "for f in src/*.c; do wc -l \"$f\"; done",
+        "git commit -m \"$(cat <<'EOF'\nSay it\nEOF\n)\"",
+        "cd tests && pytest -q . && cd ..",
+        "curl -sS localhost:$(cat .port)",
+        "python3 - <<'EOF' && echo done\nprint(1)\nEOF",
+    ] {
+        check(&sandboxed, &Call::bash(script).tier(Tier::T2), Allow);
+        check(&workspace, &Call::bash(script).tier(Tier::T3), Allow);
+        // Without the sandbox, or with less of one, the words decide.
+        check(&sandboxed, &Call::bash(script).tier(Tier::T1), Ask);
+        check(&sandboxed, &Call::bash(script).tier(Tier::Host), Ask);
+        check(&sandboxed, &Call::staying_bash(script).tier(Tier::T2), Ask);
+    }
+    for script in ["rm -rf dist", "git rebase main", "git commit --amend"] {
+        check(&sandboxed, &Call::bash(script).tier(Tier::T2), Allow);
+        check(&workspace, &Call::bash(script).tier(Tier::T2), Ask);
+    }
+    for (script, why) in [
+        (
+            "git push",
+            "it reaches for the network or for what others have",
+        ),
+        (
+            "npx create-vite@latest",
+            "it reaches for the network or for what others have",
+        ),
+        (
+            "python3 -m pip install x",
+            "it reaches for the network or for what others have",
+        ),
+        (
+            "git reset --hard HEAD~1",
+            "it can lose history that is nowhere else",
+        ),
+        (
+            "rm notes.txt",
+            "it may delete something that no command makes again",
+        ),
+        (
+            "rm -rf \"$x\"",
+            "it may delete something that no command makes again",
+        ),
+        (
+            "git config core.hooksPath x",
+            "it changes settings that act later",
+        ),
+        ("sudo ls", "it changes the system"),
+        ("kill $(pgrep x)", "it ends processes that it did not start"),
+        ("nohup make", "it may still run after the call"),
+        ("./server &", "it may still run after the call"),
+        ("cp a ../b", "it leads out of the workspace"),
+        ("cat ~/x", "it leads out of the workspace"),
+        ("cat $HOME/x", "it leads out of the workspace"),
+        ("echo x > /etc/x", "it leads out of the workspace"),
+        ("$CMD x", "which program it runs is known only when it runs"),
+        (
+            "eval \"$x\"",
+            "some of its words are known only when it runs",
+        ),
+        (
+            "echo x | sh",
+            "the command that `sh` runs could not be determined",
+        ),
+        ("PATH=. ls", "it sets the variable `PATH`"),
+    ] {
+        let call = Call::bash(script).tier(Tier::T2);
+        check(&sandboxed, &call, Ask);
+        check(&workspace, &call, Ask);
+        let reason = call.decide(&sandboxed).reason;
+        assert!(reason.ends_with(why), "{script}: {reason}");
+    }
+    let mut online = Call::bash("./build/list").tier(Tier::T2);
+    online.parts.egress = Some(Arc::new(EgressRules {
+        allow: vec![],
+        deny: vec![],
+    }));
+    online.plan = online.parts.clone().seal();
+    check(&sandboxed, &online, Ask);
 }
 
 #[test]
@@ -541,7 +633,7 @@ fn a_person_sees_the_commands_one_by_one() {
         seen("cd sub && ./run 'a b' < in.txt; timeout 5 git -C . push; echo hi > /etc/x"),
         [
             "allow: cd sub [runs cd, reads sub] clear",
-            "ask: ./run 'a b' < in.txt [runs /w/run, runs /w/sub/run, reads in.txt] clear",
+            "allow: ./run 'a b' < in.txt [runs /w/run, runs /w/sub/run, reads in.txt] clear",
             "allow: timeout 5 git -C . push [runs timeout] clear",
             "deny: git -C . push  (inside timeout) [runs git, reads .] clear",
             "ask: echo hi > /etc/x [runs echo, writes /etc/x] `/etc/x` is not known to be in the workspace",

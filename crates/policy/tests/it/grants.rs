@@ -549,6 +549,7 @@ fn calls() -> Vec<Call> {
     let argv = Access::Command(CommandAccess {
         command: argv,
         cwd: WorkPath::root(),
+        stays: false,
     });
     let tree = Access::Path(PathAccess {
         mode: PathMode::Write,

@@ -9,6 +9,7 @@
 )]
 
 mod attacks;
+mod days;
 mod decide;
 mod decision_cache;
 mod fuzz;

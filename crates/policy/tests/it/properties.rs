@@ -15,7 +15,7 @@ use crate::{
     world::{Call, path, through},
 };
 
-const PRESETS: [&str; 3] = ["careful", "workspace", "locked"];
+const PRESETS: [&str; 4] = ["sandboxed", "workspace", "careful", "locked"];
 const PATHS: [&str; 9] = [
     "src/a.rs",
     "src/b/c.rs",

@@ -246,8 +246,10 @@ fn default(preset: &str, call: &Call, thing: &Thing<'_>) -> Verdict {
     let allowed = match thing {
         Thing::Named(_) => return Allow,
         Thing::Segment(_, segment) => {
-            let ordinary = *segment == "ls" || segment.starts_with("rm");
-            preset == "workspace" && call.plan.tier() == Tier::T2 && ordinary
+            // The sandbox holds the others.
+            let deletes = *segment == "rm x";
+            let by_preset = matches!(preset, "sandboxed" | "workspace");
+            by_preset && call.plan.tier() == Tier::T2 && !deletes
         }
         Thing::Tool => {
             let accesses = &call.plan.accesses();
@@ -258,7 +260,7 @@ fn default(preset: &str, call: &Call, thing: &Thing<'_>) -> Verdict {
         }
         Thing::Access(access) => match (access.kind(), preset) {
             (_, "locked") => false,
-            ("read", _) | ("write", "workspace") => true,
+            ("read", _) | ("write", "sandboxed" | "workspace") => true,
             _ => false,
         },
     };

@@ -152,7 +152,9 @@ fn run(group: usize) {
         let tier = match case.get("tier").map(|tier| tier.as_str().unwrap()) {
             Some("host") => Tier::Host,
             Some(other) => panic!("{id}: unknown tier `{other}`"),
-            None => Tier::T2,
+            // Where the sandbox holds a command without network, presets leave more to it; what
+            // a text is read as decides in tier T1.
+            None => Tier::T1,
         };
         let policies: Vec<&CedarPolicy> = match &own {
             Some(own) => vec![own],
@@ -222,8 +224,10 @@ fn sh_49_has_at_least_150_commands_that_only_look() {
     let twins = list(&cases(0)[48], "twin");
     let (looking, other): (Vec<String>, Vec<String>) = twins.into_iter().partition(only_looks);
     for script in looking.iter().chain(&other) {
-        let (verdict, reason) = decide(&workspace, Tier::T2, script);
-        assert_eq!(verdict, Allow, "{script}: {reason}");
+        for tier in [Tier::T1, Tier::T2] {
+            let (verdict, reason) = decide(&workspace, tier, script);
+            assert_eq!(verdict, Allow, "{script}: {reason}");
+        }
     }
     println!(
         "{} commands that only look and {} others are allowed",

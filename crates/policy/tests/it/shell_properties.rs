@@ -218,7 +218,8 @@ fn the_deciding_command_is_named() {
     assert_eq!(decision.access.as_deref(), Some("command touch /etc/P"));
     assert_eq!(
         decision.reason,
-        "no rule allows running `touch /etc/P`, so preset `workspace` asks"
+        "no rule allows running `touch /etc/P`, so preset `workspace` asks: it leads out of the \
+         workspace"
     );
     let call = Call::bash("ls && touch /etc/P").tier(Tier::T2);
     let explanation = rules.explain(&call.question());

@@ -121,6 +121,14 @@ impl Call {
         Self::of("bash", vec![Access::shell(script, WorkPath::root())])
     }
 
+    /// The same, left running when the call has ended.
+    pub(crate) fn staying_bash(script: &str) -> Self {
+        Self::of(
+            "bash",
+            vec![Access::staying_shell(script, WorkPath::root())],
+        )
+    }
+
     /// Types something into a process that runs this.
     pub(crate) fn types(text: &str, script: &str) -> Self {
         Self::of(

@@ -141,6 +141,7 @@ fn access(access: &Access) -> Value {
                 Command::Argv(argv) => json!({"argv": argv}),
             },
             "cwd": command.cwd.as_str(),
+            "stays": command.stays,
         }),
         Access::Process(process) => json!({
             "kind": "process",

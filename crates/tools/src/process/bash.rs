@@ -187,8 +187,14 @@ impl Tool for BashTool {
             return Err(ToolError::invalid_input("the command contains a NUL byte").at("/command"));
         }
         let cwd = cx.path(input.cwd.as_deref().unwrap_or("."), "/cwd")?;
+        let command = input.command.as_str();
+        let access = if input.background || input.yield_ms.is_some() {
+            Access::staying_shell(command, cwd)
+        } else {
+            Access::shell(command, cwd)
+        };
         Ok(Plan::new(Effects::UNKNOWN)
-            .access(Access::shell(input.command.as_str(), cwd))
+            .access(access)
             .timeout(self.time_of_call(input)))
     }
 

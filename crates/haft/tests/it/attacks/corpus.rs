@@ -31,6 +31,8 @@ pub(crate) enum Place {
     /// This machine, commands without a sandbox.
     #[default]
     Local,
+    /// This machine, commands in tier T1.
+    T1,
     /// This machine, commands in tier T2.
     T2,
     /// Another machine over SSH, which is this one by way of its own server.
@@ -41,6 +43,7 @@ impl Place {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Local => "local",
+            Self::T1 => "t1",
             Self::T2 => "t2",
             Self::Ssh => "ssh",
         }

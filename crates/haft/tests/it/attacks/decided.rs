@@ -1,6 +1,7 @@
 //! The groups that are decided before anything runs (SH, AI), against the whole stack: each script
-//! in plain bash as the control, under the preset `workspace` with nobody to ask, and in the sandbox
-//! with every rule allowing everything.
+//! in plain bash as the control, under the preset `workspace` in tier T1 with nobody to ask, and in the
+//! sandbox with every rule allowing everything: presets leave to tier T2 what it holds, so there each
+//! script has to be harmless although it runs.
 //!
 //! `<P>` is a file outside the workspace, and `./evil` a program that makes it: whoever makes it has
 //! got through. What the answers must be is shown for every script in `haft-policy`, tests `shell`.
@@ -67,9 +68,9 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(id: &str, rules: Option<&str>) -> Self {
+    fn new(id: &str, place: Place, rules: Option<&str>) -> Self {
         let mut case: Case = toml::from_str(&format!("id = \"{id}\"")).unwrap();
-        case.place = Place::T2;
+        case.place = place;
         case.rules = rules.map(str::to_owned);
         let scene = Scene::of(&case);
         let made = PathBuf::from(scene.expand("<outside>/P"));
@@ -98,7 +99,7 @@ impl Stage {
 fn control(case: &Decided, verdict: &mut Verdict) -> usize {
     let mut worked = 0;
     for probe in case.probes() {
-        let stage = Stage::new(&case.id, None);
+        let stage = Stage::new(&case.id, Place::T2, None);
         let script = stage.script(probe).replace('\'', r"'\''");
         let limited = format!("timeout {LIMIT} bash -c '{script}'");
         outside::run(&limited, &stage.scene.at("."));
@@ -112,9 +113,10 @@ fn control(case: &Decided, verdict: &mut Verdict) -> usize {
     worked
 }
 
-/// Under the preset, with nobody to ask: denied, and nothing changed.
+/// Under the preset in tier T1, where the text alone decides, with nobody to ask: denied, and nothing
+/// changed.
 async fn decided(case: &Decided, verdict: &mut Verdict) {
-    let stage = Stage::new(&case.id, Some(PRESET));
+    let stage = Stage::new(&case.id, Place::T1, Some(PRESET));
     let said = Said::default();
     let haft = stage.scene.haft(&stage.case, &said).await;
     for probe in case.probes() {
@@ -137,7 +139,7 @@ async fn decided(case: &Decided, verdict: &mut Verdict) {
 /// many of the scripts ran there.
 async fn confined(case: &Decided, verdict: &mut Verdict) -> usize {
     let mut ran = 0;
-    let stage = Stage::new(&case.id, None);
+    let stage = Stage::new(&case.id, Place::T2, None);
     let said = Said::default();
     let haft = stage.scene.haft(&stage.case, &said).await;
     for probe in case.probes() {

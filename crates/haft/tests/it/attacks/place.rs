@@ -30,6 +30,7 @@ pub(crate) fn sandbox(shown: &[&Path]) -> SandboxOptions {
 pub(crate) fn mode(place: Place) -> SandboxMode {
     match place {
         Place::Local | Place::Ssh => SandboxMode::Off,
+        Place::T1 => SandboxMode::Basic,
         Place::T2 => SandboxMode::Full,
     }
 }
@@ -37,7 +38,7 @@ pub(crate) fn mode(place: Place) -> SandboxMode {
 /// A builder over a workspace in a place.
 pub(crate) async fn open(place: Place, workspace: &Path, local: LocalOptions) -> HaftBuilder {
     let builder = match place {
-        Place::Local | Place::T2 => Haft::open(workspace).local(local),
+        Place::Local | Place::T1 | Place::T2 => Haft::open(workspace).local(local),
         Place::Ssh => {
             let mut options = SshServer::of_this_process().options();
             options.remote.cross_mounts = local.cross_mounts;

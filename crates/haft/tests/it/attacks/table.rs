@@ -209,7 +209,7 @@ const ELSEWHERE: [(&str, &str); 4] = [
     ),
 ];
 
-const DECIDED: &str = "Each script is decided under the preset `workspace` and under wildcards people write (`haft-policy`, tests `shell`): asked about or denied, and its twins allowed. Those that make a file outside do so in \
+const DECIDED: &str = "Each script is decided under the preset `workspace` in tier T1 and under wildcards people write (`haft-policy`, tests `shell`): asked about or denied, and its twins allowed. Those that make a file outside do so in \
      plain bash, are denied where nobody can be asked, and do not make it in the sandbox even where everything is allowed.";
 
 fn shown_by(case: &Case) -> String {
