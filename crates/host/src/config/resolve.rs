@@ -89,6 +89,8 @@ pub struct ConfigPlaces {
     pub runtime: Option<PathBuf>,
     /// Where toolchains are, by the variables that name them.
     pub toolchains: BTreeMap<String, PathBuf>,
+    /// Where the user's own shell looks for programs.
+    pub search: Vec<PathBuf>,
     /// The pins of trusted files.
     pub trust: TrustStore,
 }
@@ -180,6 +182,7 @@ impl ConfigPlaces {
             home: env.home.clone(),
             runtime: env.runtime.clone(),
             toolchains: env.toolchains.clone(),
+            search: env.search.clone(),
             trust,
         };
         places.keep_apart()?;

@@ -13,6 +13,7 @@
 mod environment;
 mod exhaustion;
 mod gvisor;
+mod home;
 mod probe;
 mod process;
 mod proof;
