@@ -136,6 +136,7 @@ pub(super) fn alone(view: &HostView, workspace: &Workspace, private: &PathBuf) -
         .iter()
         .chain(view.settings.iter())
         .chain(view.toolchains.iter())
+        .chain(view.caches.iter())
         .chain(view.read_only.iter());
     places.extend(readable.map(|place| rule(place, PathRights::Read)));
     let accounts = ["/etc/passwd", "/etc/group", "/etc/hosts"];

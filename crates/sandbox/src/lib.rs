@@ -30,6 +30,7 @@ pub mod jail;
 mod landlock;
 pub(crate) mod launch;
 pub mod limits;
+mod linked_trees;
 mod mounts;
 mod offline;
 mod options;

@@ -164,6 +164,8 @@ pub(super) fn mounts(
     }));
     mounts.extend(way.iter().map(|way| memory(way, COVER_BYTES, 0o755)));
     mounts.extend(view.toolchains.iter().map(|place| read_only(place, place)));
+    let caches = view.caches.iter().filter(|_| egress.is_none());
+    mounts.extend(caches.map(|place| read_only(place, place)));
     mounts.extend(view.read_only.iter().map(|place| read_only(place, place)));
     mounts.extend(view.writable.iter().map(|place| Mount::Writable {
         source: place.clone(),

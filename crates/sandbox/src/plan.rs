@@ -205,8 +205,12 @@ fn environment(request: &SandboxRequest<'_>, home: &Path, apart: bool) -> BTreeM
 fn search_path(request: &SandboxRequest<'_>) -> String {
     let (view, root) = (request.view, &request.workspace.root);
     let usual = request.environment.get("PATH").map_or("", String::as_str);
-    let is_system = |place: &&PathBuf| !view.toolchains.iter().any(|part| place.starts_with(part));
-    let first = view.search.iter().position(|place| is_system(&place));
+    let is_system = |place: &PathBuf| {
+        let links = view.links.iter().map(|(at, _)| at);
+        let mut system = view.directories.iter().chain(links);
+        system.any(|directory| place.starts_with(directory))
+    };
+    let first = view.search.iter().position(is_system);
     let (own, system) = view
         .search
         .split_at_checked(first.unwrap_or(view.search.len()))
@@ -325,6 +329,7 @@ mod tests {
             home: Some("/home/me".into()),
             git_settings: Some("[user]\n".to_owned()),
             toolchains: vec!["/home/me/.cargo/bin".into(), "/home/me/.nvm".into()],
+            caches: vec!["/home/me/.npm/_cacache".into()],
             programs: vec!["/home/me/.cargo/bin".into()],
             variables: [("CARGO_HOME".to_owned(), "/home/me/.cargo".to_owned())].into(),
             search: vec!["/home/me/.nvm/bin".into(), "/usr/games".into()],

@@ -52,6 +52,9 @@ pub struct HostView {
     pub git_settings: Option<String>,
     /// Parts of toolchains.
     pub toolchains: Vec<PathBuf>,
+    /// Caches that are shown only to a command without network, because programs that have one
+    /// insist on writing them.
+    pub caches: Vec<PathBuf>,
     /// Directories of toolchain programs.
     pub programs: Vec<PathBuf>,
     /// Variables that say where a relocated toolchain is.
@@ -151,6 +154,7 @@ impl HostView {
         let home = profile.home.as_deref().and_then(home::real);
         let toolchains = Toolchains::look(home.as_deref(), &profile.toolchain_homes);
         view.toolchains = toolchains.places;
+        view.caches = toolchains.caches;
         view.programs = toolchains.programs;
         view.variables = toolchains.variables;
         if let Some(home) = home {

@@ -426,6 +426,9 @@ impl Settings {
             Ok(_) => return Err(mistakes(&problems, &read)),
             Err(error) => return Err(mistakes(&merged(problems, &error), &read)),
         };
+        // On another machine the home is that machine's.
+        let home = places.home.as_deref().filter(|_| ssh.is_none());
+        sandbox.expand_home(home)?;
         places.keep_hidden(&sandbox, &mcp)?;
         let mut limits = Limits::default();
         limits_set.apply(&mut limits);

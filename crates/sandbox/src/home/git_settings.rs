@@ -238,7 +238,7 @@ fn parse(text: &str) -> Option<Vec<Setting>> {
             _ => {
                 let (section, subsection) = section.clone()?;
                 let key = reader.key()?;
-                let value = reader.value()?;
+                let value = reader.value().ok()?;
                 settings.push(Setting {
                     section,
                     subsection,
@@ -250,6 +250,9 @@ fn parse(text: &str) -> Option<Vec<Setting>> {
     }
     Some(settings)
 }
+
+/// A value that git would not read.
+struct Malformed;
 
 /// Reads the parts of a settings file, as `git-config(1)` describes them.
 struct SettingsReader<'t>(Peekable<Chars<'t>>);
@@ -308,16 +311,16 @@ impl SettingsReader<'_> {
         is_key.then_some(key)
     }
 
-    /// A value up to the end of its line; `Some(None)` if there is only the key.
-    fn value(&mut self) -> Option<Option<String>> {
+    /// A value up to the end of its line; `None` if there is only the key.
+    fn value(&mut self) -> Result<Option<String>, Malformed> {
         self.word(|c| matches!(c, ' ' | '\t'));
         match self.0.peek() {
             None | Some('\n' | '#' | ';') => {
                 self.skip_line();
-                return Some(None);
+                return Ok(None);
             }
             Some('=') => self.0.next(),
-            Some(_) => return None,
+            Some(_) => return Err(Malformed),
         };
         self.word(|c| matches!(c, ' ' | '\t'));
         let mut value = String::new();
@@ -326,7 +329,11 @@ impl SettingsReader<'_> {
         let mut is_quoted = false;
         loop {
             let Some(c) = self.0.next().filter(|c| *c != '\n') else {
-                return (!is_quoted).then_some(Some(value));
+                return if is_quoted {
+                    Err(Malformed)
+                } else {
+                    Ok(Some(value))
+                };
             };
             let c = match c {
                 '"' => {
@@ -342,13 +349,13 @@ impl SettingsReader<'_> {
                     spaces.push(c);
                     continue;
                 }
-                '\\' => match self.0.next()? {
+                '\\' => match self.0.next().ok_or(Malformed)? {
                     '\n' => continue,
                     'n' => '\n',
                     't' => '\t',
                     'b' => '\u{8}',
                     c @ ('"' | '\\') => c,
-                    _ => return None,
+                    _ => return Err(Malformed),
                 },
                 c => c,
             };

@@ -26,7 +26,7 @@ struct Toolchain {
     programs: &'static [&'static str],
 }
 
-const TOOLCHAINS: [Toolchain; 22] = [
+const TOOLCHAINS: [Toolchain; 21] = [
     Toolchain {
         variable: Some("RUSTUP_HOME"),
         place: ".rustup",
@@ -64,15 +64,9 @@ const TOOLCHAINS: [Toolchain; 22] = [
         programs: &["bin"],
     },
     Toolchain {
-        variable: None,
-        place: ".npm",
-        parts: &["_cacache"],
-        programs: &[],
-    },
-    Toolchain {
         variable: Some("PNPM_HOME"),
         place: ".local/share/pnpm",
-        parts: &["global", "nodejs", "store"],
+        parts: &["global", "nodejs"],
         programs: &[],
     },
     Toolchain {
@@ -162,11 +156,16 @@ const TOOLCHAINS: [Toolchain; 22] = [
     },
 ];
 
-/// What was found of the table.
+/// Caches that package managers insist on writing when they can reach a registry, below the home.
+const CACHES: [&str; 2] = [".npm/_cacache", ".local/share/pnpm/store"];
+
+/// What was found of the tables.
 #[derive(Debug, Default)]
 pub(crate) struct Toolchains {
     /// What is shown, at its own path.
     pub(crate) places: Vec<PathBuf>,
+    /// Caches that are shown only to a command without network.
+    pub(crate) caches: Vec<PathBuf>,
     /// Directories of programs.
     pub(crate) programs: Vec<PathBuf>,
     /// The variables that say where a relocated one is.
@@ -181,7 +180,13 @@ impl Toolchains {
 
     /// Looks for every toolchain in a home, or where its variable says that it is.
     pub(crate) fn look(home: Option<&Path>, relocated: &BTreeMap<String, PathBuf>) -> Self {
-        let mut found = Self::default();
+        let caches = home
+            .into_iter()
+            .flat_map(|home| CACHES.map(|cache| home.join(cache)));
+        let mut found = Self {
+            caches: caches.filter(|cache| is_shown(cache)).collect(),
+            ..Self::default()
+        };
         for toolchain in &TOOLCHAINS {
             let moved = toolchain
                 .variable
@@ -201,8 +206,7 @@ impl Toolchains {
 
     fn add(&mut self, place: &Path, toolchain: &Toolchain) {
         let parts = toolchain.parts.iter().map(|part| below(place, part));
-        self.places
-            .extend(parts.filter(|part| can_read(part) && is_own(part)));
+        self.places.extend(parts.filter(|part| is_shown(part)));
         for pattern in toolchain.programs {
             let programs = newest(place, pattern);
             self.programs
@@ -213,6 +217,11 @@ impl Toolchains {
     fn shows(&self, path: &Path) -> bool {
         self.places.iter().any(|place| path.starts_with(place))
     }
+}
+
+/// Whether something exists that can be shown and that nobody else put there.
+fn is_shown(path: &Path) -> bool {
+    can_read(path) && is_own(path)
 }
 
 /// A part of a toolchain; `.` is all of it.
@@ -297,5 +306,7 @@ mod tests {
                 }
             }
         }
+        let is_cache = |secret: &&str| CACHES.iter().any(|cache| secret.starts_with(cache));
+        assert_eq!(secret.iter().copied().find(is_cache), None);
     }
 }

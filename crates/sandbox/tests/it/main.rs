@@ -14,6 +14,7 @@ mod environment;
 mod exhaustion;
 mod gvisor;
 mod home;
+mod linked_trees;
 mod probe;
 mod process;
 mod proof;
