@@ -99,6 +99,8 @@ pub fn open_local(root: &Path, options: LocalOptions) -> Result<LocalBackend, Ho
 pub fn local_options(settings: &Settings) -> LocalOptions {
     LocalOptions {
         cross_mounts: cross_mounts(settings),
+        user: settings.places.user.as_str().to_owned(),
+        environment: settings.sandbox.env.clone(),
         sandbox: sandbox_options(settings),
         changes: settings
             .undo
@@ -132,6 +134,7 @@ pub fn sandbox_options(settings: &Settings) -> SandboxOptions {
         profile: Profile {
             home,
             toolchain_homes,
+            search: [&*settings.sandbox.path, &*settings.places.search].concat(),
             read_only: settings.sandbox.read_only.clone(),
             writable: settings.sandbox.writable.clone(),
         },

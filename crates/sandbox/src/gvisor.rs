@@ -39,6 +39,9 @@ const ROOT: &str = "root";
 /// The state of `runsc`, below the bundle, so that it is removed with it.
 const STATE: &str = "state";
 
+/// Files that are mounted, below the bundle.
+const MADE: &str = "made";
+
 /// Keeps gVisor from giving the command this machine's network or Unix sockets.
 const CONFINED: [&str; 3] = ["--network=none", "--host-uds=none", "--ignore-cgroups"];
 
@@ -49,6 +52,9 @@ pub(super) struct Bundle {
     links: Vec<(PathBuf, PathBuf)>,
     files: Vec<(PathBuf, String)>,
     directories: Vec<PathBuf>,
+    /// Files that lie in an empty file system of the plan, where only a mount can put them. The
+    /// index of each is its name below [`MADE`].
+    made: Vec<String>,
 }
 
 /// Who runs `runsc`.
@@ -128,6 +134,7 @@ impl Bundle {
             links: Vec::new(),
             files: Vec::new(),
             directories: Vec::new(),
+            made: Vec::new(),
         };
         let mounts = namespaces
             .mounts
@@ -175,6 +182,10 @@ impl Bundle {
             path.parent().map_or(Ok(()), make)?;
             fs::write(path, text)?;
         }
+        make(&directory.join(MADE))?;
+        for (index, text) in self.made.iter().enumerate() {
+            fs::write(directory.join(MADE).join(index.to_string()), text)?;
+        }
         fs::write(directory.join("config.json"), &self.config)
     }
 
@@ -208,6 +219,12 @@ impl Bundle {
                     options: vec![format!("size={bytes}"), format!("mode={mode:o}")],
                 })
             }
+            Mount::File { at, text } if self.is_in_memory(at) => {
+                // Relative to the bundle.
+                let source = Path::new(MADE).join(self.made.len().to_string());
+                self.made.push(text.clone());
+                Some(bind(&source, at, "ro"))
+            }
             Mount::File { at, text } => {
                 self.files.push((at.clone(), text.clone()));
                 None
@@ -221,6 +238,11 @@ impl Bundle {
             // It has its own devices, and its root is read-only.
             Mount::Devices { .. } | Mount::Seal { .. } => None,
         }
+    }
+
+    /// Whether a path lies in an empty file system that was mounted before it.
+    fn is_in_memory(&self, path: &Path) -> bool {
+        self.directories.iter().any(|place| path.starts_with(place))
     }
 }
 

@@ -5,6 +5,7 @@
 //! opens it. Must not follow a symlink; the files of a back end walk those by hand.
 
 use std::{
+    io::Read as _,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
 };
@@ -144,6 +145,22 @@ impl Jail {
                 resolve,
             )
         })
+    }
+
+    /// The text of a regular file, at most one byte more than `max_bytes`; `None` if there is none to
+    /// read. Follows no link.
+    pub(crate) fn read_text(&self, path: &str, max_bytes: u64) -> Option<String> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let held = self.open_bytes(path.as_bytes(), flags, Lookup::Full).ok()?;
+        let file = std::fs::File::from(held);
+        if !file.metadata().ok()?.is_file() {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        file.take(max_bytes.saturating_add(1))
+            .read_to_end(&mut bytes)
+            .ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Opens one name, or a path, beneath a directory that was itself opened through this jail.

@@ -19,10 +19,7 @@ use landlock::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    profile::{HostView, SANDBOX_HOME},
-    request::Workspace,
-};
+use crate::{profile::HostView, request::Workspace};
 
 /// The oldest Landlock that supports tier T1: it keeps signals and abstract sockets inside.
 pub const ABI_FOR_T1: i32 = 6;
@@ -109,14 +106,14 @@ const DEVICES: [&str; 6] = [
 ];
 
 /// The rules of tier T2: the mounts decide what is visible, and only some of it may be changed.
-pub(super) fn behind_mounts(view: &HostView, workspace: &Workspace) -> LandlockRules {
+pub(super) fn behind_mounts(view: &HostView, workspace: &Workspace, home: &Path) -> LandlockRules {
     let mut places = vec![
         rule("/", PathRights::Read),
         rule("/proc", PathRights::WriteExisting),
         rule("/dev", PathRights::WriteExisting),
         rule("/dev/shm", PathRights::Change),
         rule("/tmp", PathRights::Change),
-        rule(SANDBOX_HOME, PathRights::Change),
+        rule(home, PathRights::Change),
     ];
     places.extend(
         view.writable
@@ -138,7 +135,8 @@ pub(super) fn alone(view: &HostView, workspace: &Workspace, private: &PathBuf) -
         .directories
         .iter()
         .chain(view.settings.iter())
-        .chain(view.toolchains.iter().map(|(source, _)| source))
+        .chain(view.toolchains.iter())
+        .chain(view.caches.iter())
         .chain(view.read_only.iter());
     places.extend(readable.map(|place| rule(place, PathRights::Read)));
     let accounts = ["/etc/passwd", "/etc/group", "/etc/hosts"];

@@ -78,6 +78,9 @@ pub(super) const INIT: &str = "/run/haft/init";
 /// Where the socket of the proxy is in the sandbox.
 pub const PROXY_SOCKET: &str = "/run/haft/proxy";
 
+/// Git's settings, below the home.
+pub(super) const GIT_SETTINGS: &str = ".gitconfig";
+
 /// The size of an empty file system that covers another one; nothing is ever put there.
 const COVER_BYTES: u64 = 4096;
 
@@ -101,6 +104,31 @@ pub fn reserved(path: &Path) -> Option<&'static str> {
         .find(|place| path.starts_with(place) || Path::new(place).starts_with(path))
 }
 
+/// Where a command's private home is: at the path of the user's own, so that paths in files that
+/// programs keep mean the same inside and outside. Not where the workspace or another shown place
+/// contains that path: what is shown there must not become the command's home.
+pub(super) fn home<'v>(view: &'v HostView, root: &Path) -> &'v Path {
+    let is_free = |home: &Path| {
+        let mut above = view.read_only.iter().chain(&view.writable);
+        let mut beneath = view.directories.iter().chain(&view.settings);
+        reserved(home).is_none()
+            && !home.starts_with(root)
+            && !above.any(|place| home.starts_with(place))
+            && !beneath.any(|place| place.starts_with(home))
+            && !Path::new("/tmp").starts_with(home)
+    };
+    let own = view.home.as_deref().filter(|home| is_free(home));
+    own.unwrap_or(Path::new(SANDBOX_HOME))
+}
+
+/// The first directory on the way from the home to a workspace in it. It is shown empty and
+/// read-only: what is written beside the workspace would vanish, and nobody would be told.
+fn way_to(root: &Path, home: &Path) -> Option<PathBuf> {
+    let first = root.strip_prefix(home).ok()?.components().next()?;
+    let way = home.join(first);
+    (way != root).then_some(way)
+}
+
 /// Everything a command sees, in the order it is mounted.
 pub(super) fn mounts(
     view: &HostView,
@@ -111,6 +139,8 @@ pub(super) fn mounts(
     helper: &Path,
     user: &str,
 ) -> Vec<Mount> {
+    let home = home(view, &workspace.root);
+    let way = way_to(&workspace.root, home);
     let mut mounts = Vec::new();
     mounts.extend(view.directories.iter().map(|place| read_only(place, place)));
     mounts.extend(view.links.iter().map(|(at, target)| Mount::Link {
@@ -118,22 +148,25 @@ pub(super) fn mounts(
         at: at.clone(),
     }));
     mounts.extend(view.settings.iter().map(|place| read_only(place, place)));
-    mounts.extend(accounts(view, user));
+    mounts.extend(accounts(view, user, home));
     mounts.extend([Mount::Processes { at: "/proc".into() }]);
     let lists = LISTS.iter().filter(|list| Path::new(list).exists());
     mounts.extend(lists.map(|list| read_only(Path::new("/dev/null"), Path::new(list))));
     mounts.extend([
         Mount::Devices { at: "/dev".into() },
-        memory("/dev/shm", limits.tmp_bytes, 0o1777),
+        memory(Path::new("/dev/shm"), limits.tmp_bytes, 0o1777),
         Mount::Seal { at: "/dev".into() },
-        memory("/tmp", limits.tmp_bytes, 0o1777),
-        memory(SANDBOX_HOME, limits.tmp_bytes, 0o700),
+        memory(Path::new("/tmp"), limits.tmp_bytes, 0o1777),
+        memory(home, limits.tmp_bytes, 0o700),
     ]);
-    mounts.extend(
-        view.toolchains
-            .iter()
-            .map(|(source, at)| read_only(source, at)),
-    );
+    mounts.extend(view.git_settings.iter().map(|text| Mount::File {
+        at: home.join(GIT_SETTINGS),
+        text: text.clone(),
+    }));
+    mounts.extend(way.iter().map(|way| memory(way, COVER_BYTES, 0o755)));
+    mounts.extend(view.toolchains.iter().map(|place| read_only(place, place)));
+    let caches = view.caches.iter().filter(|_| egress.is_none());
+    mounts.extend(caches.map(|place| read_only(place, place)));
     mounts.extend(view.read_only.iter().map(|place| read_only(place, place)));
     mounts.extend(view.writable.iter().map(|place| Mount::Writable {
         source: place.clone(),
@@ -163,12 +196,14 @@ pub(super) fn mounts(
     );
     mounts.push(read_only(helper, Path::new(INIT)));
     mounts.extend(egress.map(|egress| read_only(&egress.socket, Path::new(PROXY_SOCKET))));
+    mounts.extend(way.map(|at| Mount::Seal { at }));
     mounts.push(Mount::Seal { at: "/".into() });
     mounts
 }
 
 /// The accounts a program may look up: its own, root, and nobody, who owns what is not shown.
-fn accounts(view: &HostView, user: &str) -> [Mount; 3] {
+fn accounts(view: &HostView, user: &str, home: &Path) -> [Mount; 3] {
+    let home = home.display();
     let (uid, gid) = (view.user, view.group);
     let root = if uid == 0 {
         String::new()
@@ -180,7 +215,7 @@ fn accounts(view: &HostView, user: &str) -> [Mount; 3] {
         file(
             "/etc/passwd",
             format!(
-                "{root}{user}:x:{uid}:{gid}:{user}:{SANDBOX_HOME}:/bin/bash\n\
+                "{root}{user}:x:{uid}:{gid}:{user}:{home}:/bin/bash\n\
                  nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
             ),
         ),
@@ -232,9 +267,9 @@ fn read_only(source: &Path, at: &Path) -> Mount {
     }
 }
 
-fn memory(at: &str, bytes: u64, mode: u32) -> Mount {
+fn memory(at: &Path, bytes: u64, mode: u32) -> Mount {
     Mount::Memory {
-        at: at.into(),
+        at: at.to_owned(),
         bytes,
         mode,
     }

@@ -21,6 +21,7 @@ use crate::{
     landlock::{self, LandlockRules, Tcp},
     limits::Limits,
     mounts::{self, Mount},
+    offline::OFFLINE,
     profile::SANDBOX_HOME,
     request::{CoverFile, Egress, HiddenPlace, Program, SandboxRequest, Streams},
     seccomp::{CreateCalls, SeccompRules, Sockets},
@@ -80,14 +81,12 @@ impl SandboxPlan {
                 ));
             }
         };
-        check_place(&request.workspace.root)?;
+        let home = mounts::home(request.view, &request.workspace.root);
+        check_place(&request.workspace.root, home)?;
         let has = |layer| !request.without.contains(&layer);
         let (view, workspace) = (request.view, &request.workspace);
         let apart = own_namespaces && has(Layer::Namespaces);
-        let user = request
-            .environment
-            .get("USER")
-            .map_or("haft", String::as_str);
+        let user = account(&request.environment);
         let namespaces = apart.then(|| Namespaces {
             mounts: mounts::mounts(
                 view,
@@ -102,7 +101,7 @@ impl SandboxPlan {
         });
         let landlock = has(Layer::Landlock).then(|| {
             if apart {
-                landlock::behind_mounts(view, workspace)
+                landlock::behind_mounts(view, workspace, home)
             } else {
                 landlock::alone(view, workspace, &request.private)
             }
@@ -125,7 +124,7 @@ impl SandboxPlan {
                 Some((hidden.path().to_owned(), found))
             }));
         }
-        let environment = environment(&request, apart);
+        let environment = environment(&request, home, apart);
         Ok(Self {
             tier: request.tier,
             namespaces,
@@ -159,45 +158,96 @@ fn found_at(hidden: &HiddenPlace, tier: Tier, cover: Option<&CoverFile>) -> Opti
 }
 
 /// Fails if a workspace lies above or in the places a sandbox needs for itself.
-fn check_place(root: &Path) -> Result<(), OpsError> {
-    let above = ["/usr", "/etc", "/tmp"]
-        .into_iter()
-        .find(|place| Path::new(place).starts_with(root));
-    match mounts::reserved(root).or(above) {
+fn check_place(root: &Path, home: &Path) -> Result<(), OpsError> {
+    let mut below = ["/usr", "/etc", "/tmp"].map(Path::new).into_iter();
+    let above = below.find(|place| place.starts_with(root));
+    // A workspace may lie in the home, as most do, but not contain it.
+    let reserved = mounts::reserved(root).map(Path::new);
+    let is_home = |place: &&Path| *place == Path::new(SANDBOX_HOME) && !home.starts_with(root);
+    let reserved = reserved.filter(|place| !is_home(place));
+    match reserved.or(above) {
         None => Ok(()),
         Some(place) => Err(OpsError::new(
             ErrorKind::TierUnavailable,
             format!(
-                "a workspace that covers `{place}` or lies in it cannot be sandboxed; use a \
-                 separate directory"
+                "a workspace that covers `{}` or lies in it cannot be sandboxed; use a separate \
+                 directory",
+                place.display()
             ),
         )),
     }
 }
 
+/// The name of the command's account: the user's, if it can be written into a list of accounts.
+fn account(environment: &BTreeMap<String, String>) -> &str {
+    /// The longest name, in bytes, that tools for accounts accept.
+    const MAX_BYTES: usize = 32;
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    let named = environment.get("USER").map(String::as_str);
+    named
+        .filter(|name| !name.is_empty() && name.len() <= MAX_BYTES && name.bytes().all(is_part))
+        .unwrap_or("haft")
+}
+
 /// The environment, with the variables that follow from what the sandbox shows.
-fn environment(request: &SandboxRequest<'_>, apart: bool) -> BTreeMap<String, String> {
+fn environment(request: &SandboxRequest<'_>, home: &Path, apart: bool) -> BTreeMap<String, String> {
     let mut environment = request.environment.clone();
+    let places = request.view.variables.iter();
+    let places = places.map(|(name, value)| (name.as_str(), value.as_str()));
+    let offline = OFFLINE.into_iter().filter(|_| request.egress.is_none());
+    for (name, value) in places.chain(offline) {
+        // The operator's own word wins.
+        environment
+            .entry(name.to_owned())
+            .or_insert_with(|| value.to_owned());
+    }
     let (home, temporary) = if apart {
-        (PathBuf::from(SANDBOX_HOME), PathBuf::from("/tmp"))
+        (home.to_owned(), PathBuf::from("/tmp"))
     } else {
         (request.private.join("home"), request.private.join("tmp"))
     };
     let mut set = |name: &str, value: String| environment.insert(name.to_owned(), value);
     set("HOME", home.display().to_string());
     set("TMPDIR", temporary.display().to_string());
-    let programs = request.view.programs.iter().filter(|_| apart);
-    let search: Vec<String> = programs
-        .map(|place| place.display().to_string())
-        .chain(request.environment.get("PATH").cloned())
-        .collect();
-    set("PATH", search.join(":"));
+    set("PATH", search_path(request));
     if let Some(egress) = &request.egress {
         for (name, value) in variables(egress.port) {
             set(name, value);
         }
     }
     environment
+}
+
+/// Where programs are looked for: as the user's own shell does, where that is known. Toolchains
+/// that are not on their path come before the system, and what a back end always searches comes
+/// last. Nothing in the workspace, where an agent writes.
+fn search_path(request: &SandboxRequest<'_>) -> String {
+    let (view, root) = (request.view, &request.workspace.root);
+    let usual = request.environment.get("PATH").map_or("", String::as_str);
+    let is_system = |place: &PathBuf| {
+        let links = view.links.iter().map(|(at, _)| at);
+        let mut system = view.directories.iter().chain(links);
+        system.any(|directory| place.starts_with(directory))
+    };
+    let first = view.search.iter().position(is_system);
+    let (own, system) = view
+        .search
+        .split_at_checked(first.unwrap_or(view.search.len()))
+        .unwrap_or_default();
+    let rest = view
+        .programs
+        .iter()
+        .filter(|place| !view.search.contains(place));
+    let mut search: Vec<String> = Vec::new();
+    let known = own.iter().chain(rest).chain(system);
+    let known = known.filter(|place| !place.starts_with(root));
+    let texts = known.map(|place| place.display().to_string());
+    for place in texts.chain(usual.split(':').map(str::to_owned)) {
+        if !place.is_empty() && !search.contains(&place) {
+            search.push(place);
+        }
+    }
+    search.join(":")
 }
 
 impl fmt::Display for SandboxPlan {
@@ -295,8 +345,13 @@ mod tests {
             directories: vec!["/usr".into()],
             links: vec![("/bin".into(), "usr/bin".into())],
             settings: vec!["/etc/ssl".into()],
-            toolchains: vec![("/home/me/.cargo/bin".into(), "/home/haft/.cargo/bin".into())],
-            programs: vec!["/home/haft/.cargo/bin".into()],
+            home: Some("/home/me".into()),
+            git_settings: Some("[user]\n".to_owned()),
+            toolchains: vec!["/home/me/.cargo/bin".into(), "/home/me/.nvm".into()],
+            caches: vec!["/home/me/.npm/_cacache".into()],
+            programs: vec!["/home/me/.cargo/bin".into()],
+            variables: [("CARGO_HOME".to_owned(), "/home/me/.cargo".to_owned())].into(),
+            search: vec!["/home/me/.nvm/bin".into(), "/usr/games".into()],
             read_only: vec!["/data".into()],
             writable: vec!["/cache".into()],
             user: 1000,
@@ -378,8 +433,11 @@ mod tests {
         assert!(at("writable   /srv/app/.git") < at("read-only  /srv/app/.git/config"));
         assert_eq!(places.last().unwrap(), "sealed     /");
         assert_eq!(plan.identities.len(), 4);
-        assert_eq!(plan.environment["PATH"], "/home/haft/.cargo/bin:/usr/bin");
-        assert_eq!(plan.environment["HOME"], "/home/haft");
+        let search = "/home/me/.nvm/bin:/home/me/.cargo/bin:/usr/games:/usr/bin";
+        assert_eq!(plan.environment["PATH"], search);
+        assert_eq!(plan.environment["HOME"], "/home/me");
+        assert_eq!(plan.environment["CARGO_HOME"], "/home/me/.cargo");
+        assert_eq!(plan.environment["CARGO_NET_OFFLINE"], "true");
     }
 
     #[test]
@@ -395,7 +453,7 @@ mod tests {
             .collect();
         assert_eq!(
             changed,
-            ["/dev/shm", "/tmp", "/home/haft", "/cache", "/srv/app"]
+            ["/dev/shm", "/tmp", "/home/me", "/cache", "/srv/app"]
         );
     }
 
@@ -419,20 +477,41 @@ mod tests {
 
     #[test]
     fn a_workspace_over_the_sandboxs_own_places_is_refused() {
-        for root in [
-            "/",
-            "/usr",
-            "/tmp",
-            "/home",
-            "/proc/self",
-            "/dev/shm/x",
-            "/home/haft/x",
-        ] {
+        for root in ["/", "/usr", "/tmp", "/home", "/proc/self", "/dev/shm/x"] {
             let error = plan(Tier::T2, root, &[]).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::TierUnavailable, "{root}");
         }
         assert!(plan(Tier::T2, "/usr/src/app", &[]).is_ok());
+        assert!(plan(Tier::T2, "/home/haft/x", &[]).is_ok());
         assert!(plan(Tier::Host, "/srv/app", &[]).is_err());
+    }
+
+    #[test]
+    fn beside_a_workspace_in_the_home_nothing_can_be_written() {
+        let listed = places(&plan(Tier::T2, "/home/me/src/app", &[]).unwrap());
+        let at = |text: &str| listed.iter().position(|place| place == text).unwrap();
+        let home = at("in memory  /home/me  1024 MiB");
+        assert!(home < at("made up    /home/me/.gitconfig"));
+        assert!(home < at("in memory  /home/me/src  0 MiB"));
+        assert!(at("in memory  /home/me/src  0 MiB") < at("writable   /home/me/src/app"));
+        assert!(at("writable   /home/me/src/app") < at("sealed     /home/me/src"));
+        let direct = places(&plan(Tier::T2, "/home/me/app", &[]).unwrap());
+        assert!(!direct.contains(&"sealed     /home/me/app".to_owned()));
+    }
+
+    #[test]
+    fn a_workspace_that_contains_the_home_does_not_become_it() {
+        let plan = plan(Tier::T2, "/home/me", &[]).unwrap();
+        assert_eq!(plan.environment["HOME"], "/home/haft");
+        assert_eq!(plan.environment["PATH"], "/usr/games:/usr/bin");
+    }
+
+    #[test]
+    fn a_name_that_is_no_account_is_not_written_into_the_list_of_accounts() {
+        for (user, account) in [("dana", "dana"), ("x:0:0\nroot", "haft"), ("", "haft")] {
+            let environment = [("USER".to_owned(), user.to_owned())].into();
+            assert_eq!(super::account(&environment), account);
+        }
     }
 
     #[test]
@@ -443,7 +522,7 @@ mod tests {
             "  read-only  /srv/app/.git/config",
             "  change         /srv/app",
             "  in memory  /tmp  1024 MiB",
-            "  HOME=/home/haft",
+            "  HOME=/home/me",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}:\n{text}");
         }

@@ -11,21 +11,30 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::home::{self, Toolchains, can_read};
+
+/// The most directories of the user's search path that are taken over.
+const MAX_SEARCH: usize = 128;
+
 /// What a sandboxed command sees in addition to its workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Profile {
-    /// The home directory to search for toolchains; they are shown read-only in the sandbox's own
-    /// home. `None` shows none.
+    /// The user's home directory. A command has a private one at its path, in which toolchains and
+    /// caches are shown read-only and git finds its harmless settings. `None` shows none of it.
     pub home: Option<PathBuf>,
     /// Toolchain locations set by a variable (`CARGO_HOME`, `RUSTUP_HOME`), by its name.
     pub toolchain_homes: BTreeMap<String, PathBuf>,
+    /// Where the user's own shell looks for programs, in its order. What a sandbox does not show is
+    /// left out.
+    pub search: Vec<PathBuf>,
     /// More places to show read-only, at their own path.
     pub read_only: Vec<PathBuf>,
     /// More places to show writable, at their own path.
     pub writable: Vec<PathBuf>,
 }
 
-/// The home of every sandboxed command: empty, in memory, removed with the command.
+/// The home of a sandboxed command where the user's own path cannot be used. Like the other, it is
+/// private, in memory, and removed with the command.
 pub const SANDBOX_HOME: &str = "/home/haft";
 
 /// The parts of a profile that this machine has.
@@ -37,10 +46,21 @@ pub struct HostView {
     pub links: Vec<(PathBuf, PathBuf)>,
     /// The entries of `/etc` that are shown.
     pub settings: Vec<PathBuf>,
-    /// Parts of toolchains: their location, and where below the sandbox's home they are shown.
-    pub toolchains: Vec<(PathBuf, PathBuf)>,
-    /// Directories of toolchain programs below the sandbox's home.
+    /// The user's home directory, without symlinks.
+    pub home: Option<PathBuf>,
+    /// Git's harmless settings, as the text of a settings file.
+    pub git_settings: Option<String>,
+    /// Parts of toolchains.
+    pub toolchains: Vec<PathBuf>,
+    /// Caches that are shown only to a command without network, because programs that have one
+    /// insist on writing them.
+    pub caches: Vec<PathBuf>,
+    /// Directories of toolchain programs.
     pub programs: Vec<PathBuf>,
+    /// Variables that say where a relocated toolchain is.
+    pub variables: BTreeMap<String, String>,
+    /// The directories of the user's search path that are shown.
+    pub search: Vec<PathBuf>,
     /// The profile's read-only places that exist.
     pub read_only: Vec<PathBuf>,
     /// The profile's writable places that exist.
@@ -100,85 +120,10 @@ const SETTINGS: [&str; 31] = [
     "terminfo",
 ];
 
-/// A toolchain that lives in a home directory.
-struct Toolchain {
-    /// The variable that relocates it.
-    variable: Option<&'static str>,
-    /// Where it is below the home by default, and where the sandbox shows it.
-    place: &'static str,
-    /// The parts that are shown; the others hold credentials, or nothing a build reads.
-    parts: &'static [&'static str],
-    /// Where its programs are, below its place.
-    programs: &'static [&'static str],
-}
-
-const TOOLCHAINS: [Toolchain; 10] = [
-    Toolchain {
-        variable: Some("RUSTUP_HOME"),
-        place: ".rustup",
-        parts: &["settings.toml", "toolchains", "update-hashes"],
-        programs: &[],
-    },
-    Toolchain {
-        variable: Some("CARGO_HOME"),
-        place: ".cargo",
-        parts: &["bin", "registry", "git"],
-        programs: &["bin"],
-    },
-    Toolchain {
-        variable: Some("NVM_DIR"),
-        place: ".nvm",
-        parts: &["versions", "alias"],
-        programs: &["versions/node/*/bin"],
-    },
-    Toolchain {
-        variable: Some("PYENV_ROOT"),
-        place: ".pyenv",
-        parts: &["bin", "libexec", "shims", "versions", "version"],
-        programs: &["shims", "bin"],
-    },
-    Toolchain {
-        variable: None,
-        place: ".local/share/uv",
-        parts: &["python", "tools"],
-        programs: &[],
-    },
-    Toolchain {
-        variable: Some("GOPATH"),
-        place: "go",
-        parts: &["bin", "pkg"],
-        programs: &["bin"],
-    },
-    Toolchain {
-        variable: Some("SDKMAN_DIR"),
-        place: ".sdkman",
-        parts: &["candidates"],
-        programs: &["candidates/java/current/bin"],
-    },
-    Toolchain {
-        variable: Some("BUN_INSTALL"),
-        place: ".bun",
-        parts: &["bin"],
-        programs: &["bin"],
-    },
-    Toolchain {
-        variable: Some("DENO_INSTALL"),
-        place: ".deno",
-        parts: &["bin"],
-        programs: &["bin"],
-    },
-    Toolchain {
-        variable: None,
-        place: ".m2",
-        parts: &["repository"],
-        programs: &[],
-    },
-];
-
 impl Profile {
     /// The variables that set toolchain locations, for [`Profile::toolchain_homes`].
     pub fn variables() -> impl Iterator<Item = &'static str> {
-        TOOLCHAINS.iter().filter_map(|toolchain| toolchain.variable)
+        Toolchains::variables()
     }
 }
 
@@ -219,56 +164,38 @@ impl HostView {
         }
         let settings = SETTINGS.map(|name| Path::new("/etc").join(name));
         view.settings = existing(&settings);
-        for toolchain in &TOOLCHAINS {
-            view.add(profile, toolchain);
+        let home = profile.home.as_deref().and_then(home::real);
+        let toolchains = Toolchains::look(home.as_deref(), &profile.toolchain_homes);
+        view.toolchains = toolchains.places;
+        view.caches = toolchains.caches;
+        view.programs = toolchains.programs;
+        view.variables = toolchains.variables;
+        if let Some(home) = home {
+            view.git_settings = home::harmless_git_settings(&home);
+            // Where the home is reached through a link, both spellings lead to it.
+            let spelled = profile.home.as_ref().filter(|spelled| **spelled != home);
+            let linked = spelled.filter(|spelled| spelled.is_absolute());
+            view.links
+                .extend(linked.map(|spelled| (spelled.clone(), home.clone())));
+            view.home = Some(home);
         }
+        let search = profile.search.iter().filter(|place| view.shows(place));
+        view.search = search.take(MAX_SEARCH).cloned().collect();
         view
     }
 
-    fn add(&mut self, profile: &Profile, toolchain: &Toolchain) {
-        let moved = toolchain
-            .variable
-            .and_then(|variable| profile.toolchain_homes.get(variable))
-            .cloned();
-        let usual = profile.home.as_ref().map(|home| home.join(toolchain.place));
-        let Some(place) = moved.or(usual) else {
-            return;
-        };
-        let shown = Path::new(SANDBOX_HOME).join(toolchain.place);
-        for part in toolchain.parts {
-            let source = place.join(part);
-            if can_read(&source) {
-                self.toolchains.push((source, shown.join(part)));
-            }
-        }
-        for programs in toolchain.programs {
-            if let Some(found) = newest(&place, programs) {
-                self.programs.push(shown.join(found));
-            }
-        }
+    /// Whether a path of the machine is at the same place in every sandbox.
+    fn shows(&self, path: &Path) -> bool {
+        let links = self.links.iter().map(|(at, _)| at);
+        let mut places = self
+            .directories
+            .iter()
+            .chain(links)
+            .chain(&self.toolchains)
+            .chain(&self.read_only)
+            .chain(&self.writable);
+        places.any(|place| path.starts_with(place))
     }
-}
-
-/// The directory that a pattern with at most one `*` matches below a place: the newest version.
-fn newest(place: &Path, pattern: &str) -> Option<PathBuf> {
-    let found = match pattern.split_once("/*/") {
-        None => PathBuf::from(pattern),
-        Some((above, below)) => {
-            let versions = std::fs::read_dir(place.join(above)).ok()?;
-            let newest = versions
-                .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-                .max_by_key(|name| version(name))?;
-            Path::new(above).join(newest).join(below)
-        }
-    };
-    place.join(&found).is_dir().then_some(found)
-}
-
-/// The numbers in a version, for comparing.
-fn version(name: &str) -> Vec<u64> {
-    name.split(|c: char| !c.is_ascii_digit())
-        .filter_map(|number| number.parse().ok())
-        .collect()
 }
 
 fn existing(places: &[PathBuf]) -> Vec<PathBuf> {
@@ -279,24 +206,14 @@ fn existing(places: &[PathBuf]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether it exists and can be read: something that cannot be bound would stop every command.
-fn can_read(place: &Path) -> bool {
-    rustix::fs::access(place, rustix::fs::Access::READ_OK).is_ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_version_is_the_newest_by_number() {
-        assert!(version("v20.9.0") < version("v20.10.1"));
-        assert!(version("v8.0.0") < version("v18.0.0"));
-    }
-
-    #[test]
     fn no_place_with_credentials_is_ever_shown() {
         let home = tempfile::tempdir().unwrap();
+        assert_eq!(home.path(), home.path().canonicalize().unwrap());
         for place in [
             ".cargo/registry/src",
             ".cargo/bin",
@@ -323,7 +240,7 @@ mod tests {
         let shown: Vec<_> = view
             .toolchains
             .iter()
-            .map(|(source, _)| source.strip_prefix(home.path()).unwrap())
+            .map(|place| place.strip_prefix(home.path()).unwrap())
             .collect();
         assert_eq!(
             shown,
@@ -335,7 +252,26 @@ mod tests {
             ]
             .map(Path::new)
         );
-        assert_eq!(view.programs, [Path::new("/home/haft/.cargo/bin")]);
+        assert_eq!(view.programs, [home.path().join(".cargo/bin")]);
+        assert_eq!(view.home.as_deref(), Some(home.path()));
         assert!(!view.settings.contains(&PathBuf::from("/etc/machine-id")));
+    }
+
+    #[test]
+    fn the_search_path_keeps_its_order_and_what_is_not_shown_is_left_out() {
+        let home = tempfile::tempdir().unwrap();
+        let own = home.path().join(".local/bin");
+        std::fs::create_dir_all(&own).unwrap();
+        let view = HostView::look(&Profile {
+            home: Some(home.path().to_owned()),
+            search: vec![
+                "/usr/bin".into(),
+                home.path().join("secret/bin"),
+                own.clone(),
+                "relative".into(),
+            ],
+            ..Profile::default()
+        });
+        assert_eq!(view.search, [Path::new("/usr/bin"), &own]);
     }
 }

@@ -14,6 +14,7 @@ use rustix::{
 
 use crate::{
     jail::{FileId, Jail, Lookup},
+    linked_trees::LinkedTree,
     request::{ProtectedPlace, ProtectionHold},
 };
 
@@ -112,8 +113,21 @@ fn add_git_directory(
     }
     hold_deciding(jail, git, places)?;
     let mut left = MAX_MODULES;
+    // Git must be able to remove these; the watch checks what they lead to.
+    let trees = LinkedTree::look(jail).into_iter();
+    let plain: Vec<PathBuf> = trees
+        .filter(LinkedTree::is_plain)
+        .map(|tree| PathBuf::from(tree.directory))
+        .collect();
     for others in ["modules", "worktrees"] {
-        add_modules(jail, &git.join(others), MAX_DEPTH, &mut left, places)?;
+        add_modules(
+            jail,
+            &git.join(others),
+            MAX_DEPTH,
+            &mut left,
+            &plain,
+            places,
+        )?;
     }
     Ok(())
 }
@@ -147,12 +161,14 @@ fn hold_deciding(jail: &Jail, git: &Path, places: &mut Vec<ProtectedPlace>) -> R
     Ok(())
 }
 
-/// Adds the git directories of submodules, which may themselves be nested by name.
+/// Adds the git directories of submodules, which may themselves be nested by name, except those
+/// that are released.
 fn add_modules(
     jail: &Jail,
     modules: &Path,
     depth: usize,
     left: &mut usize,
+    released: &[PathBuf],
     places: &mut Vec<ProtectedPlace>,
 ) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
@@ -175,6 +191,9 @@ fn add_modules(
         }
         *left -= 1;
         let module = modules.join(name);
+        if released.contains(&module) {
+            continue;
+        }
         let has = |part: &str| {
             let path = format!("{name}/{part}");
             statat(&directory, path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
@@ -186,7 +205,7 @@ fn add_modules(
             hold_in_place(jail, &module, places)?;
             hold_deciding(jail, &module, places)?;
         } else {
-            add_modules(jail, &module, depth - 1, left, places)?;
+            add_modules(jail, &module, depth - 1, left, released, places)?;
         }
     }
     Ok(())

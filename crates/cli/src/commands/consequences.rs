@@ -150,6 +150,12 @@ fn shown_to_commands(settings: &Settings) -> Page {
     for place in &sandbox.read_only {
         page = page.field("readable", format!("`{}` for commands", place.display()));
     }
+    for place in &sandbox.path {
+        page = page.field("runs", format!("programs in `{}` first", place.display()));
+    }
+    for (name, value) in &sandbox.env {
+        page = page.field("variable", format!("{name}={value} for commands"));
+    }
     if let Some(Home::At(home)) = &sandbox.home {
         page = page.field("readable", format!("toolchains in `{}`", home.display()));
     }

@@ -61,7 +61,7 @@ fn the_sandbox_of_a_tool_is_shown_without_starting_anything() {
         "all others refused",
         "77 processes",
         "allowed  docs.rs",
-        "HOME=/home/haft\n",
+        &format!("HOME={}\n", stage.home.display()),
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }

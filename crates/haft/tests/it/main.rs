@@ -20,6 +20,7 @@ mod crash_approvals;
 mod days;
 mod examples;
 mod helper_program;
+mod home;
 mod many_grants;
 mod many_workspaces;
 mod matrix;

@@ -36,6 +36,8 @@ pub struct Env {
     pub home: Option<PathBuf>,
     /// Where toolchains are, by the variables that name them.
     pub toolchains: BTreeMap<String, PathBuf>,
+    /// `PATH`: where the user's own shell looks for programs.
+    pub search: Vec<PathBuf>,
     /// `USER` or `LOGNAME`.
     pub user: Option<String>,
     /// Whether colours are unwanted: `NO_COLOR` is set, or `TERM` is `dumb`.
@@ -140,6 +142,7 @@ impl Env {
                 .collect(),
             runtime: absolute("XDG_RUNTIME_DIR"),
             home: home.clone(),
+            search: search_places(value("PATH")),
             user: text("USER").or_else(|| text("LOGNAME")),
             no_colour: set("NO_COLOR").is_some() || set("TERM").is_some_and(|term| term == "dumb"),
             current_dir: env::current_dir().unwrap_or_default(),
@@ -159,7 +162,11 @@ pub fn directories<'a>(variables: impl IntoIterator<Item = &'a str>) -> BTreeMap
 
 /// Where a person's own shell looks for programs; only used to tell them where one is.
 pub fn search_path() -> Vec<PathBuf> {
-    let path = value("PATH").unwrap_or_default();
+    search_places(value("PATH"))
+}
+
+fn search_places(path: Option<OsString>) -> Vec<PathBuf> {
+    let path = path.unwrap_or_default();
     let places = env::split_paths(&path);
     places.filter(|place| place.is_absolute()).collect()
 }

@@ -403,7 +403,8 @@ impl Reader<'_> {
     }
 
     /// Reads a table whose values are text.
-    fn variables(&mut self, table: &Table<'_>, key: &str) -> BTreeMap<String, String> {
+    /// The variables of a table, by name.
+    pub(super) fn variables(&mut self, table: &Table<'_>, key: &str) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
         for (name, value) in self.table(table, key).into_iter().flatten() {
             match value.get_ref().as_str() {

@@ -89,6 +89,8 @@ pub struct ConfigPlaces {
     pub runtime: Option<PathBuf>,
     /// Where toolchains are, by the variables that name them.
     pub toolchains: BTreeMap<String, PathBuf>,
+    /// Where the user's own shell looks for programs.
+    pub search: Vec<PathBuf>,
     /// The pins of trusted files.
     pub trust: TrustStore,
 }
@@ -180,6 +182,7 @@ impl ConfigPlaces {
             home: env.home.clone(),
             runtime: env.runtime.clone(),
             toolchains: env.toolchains.clone(),
+            search: env.search.clone(),
             trust,
         };
         places.keep_apart()?;
@@ -423,6 +426,9 @@ impl Settings {
             Ok(_) => return Err(mistakes(&problems, &read)),
             Err(error) => return Err(mistakes(&merged(problems, &error), &read)),
         };
+        // On another machine the home is that machine's.
+        let home = places.home.as_deref().filter(|_| ssh.is_none());
+        sandbox.expand_home(home)?;
         places.keep_hidden(&sandbox, &mcp)?;
         let mut limits = Limits::default();
         limits_set.apply(&mut limits);

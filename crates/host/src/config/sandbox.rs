@@ -6,6 +6,7 @@
 //! `haft trust` lists them before they count.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -20,13 +21,21 @@ use haft_sandbox::{
 };
 
 use super::file::{Reader, Table, Value};
+use crate::error::HostError;
+
+/// How a path in the user's home begins.
+const IN_HOME: &str = "~/";
 
 /// The `[sandbox]` tables of one file, or of several merged.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SandboxSettings {
     limits: Vec<(SandboxLimit, u64)>,
-    /// Paths shown read-only.
+    /// Paths shown read-only, including those of `path`.
     pub read_only: Vec<PathBuf>,
+    /// Where programs are looked for first.
+    pub path: Vec<PathBuf>,
+    /// More variables of every command.
+    pub env: BTreeMap<String, String>,
     /// Paths shown writable.
     pub writable: Vec<PathBuf>,
     /// Whose toolchains are shown.
@@ -60,6 +69,10 @@ impl SandboxSettings {
             }
         }
         self.read_only.extend(other.read_only);
+        self.path.extend(other.path);
+        for (name, value) in other.env {
+            self.env.entry(name).or_insert(value);
+        }
         self.writable.extend(other.writable);
         self.home = match (self.home.take(), other.home) {
             (Some(Home::Off), _) | (_, Some(Home::Off)) => Some(Home::Off),
@@ -74,6 +87,27 @@ impl SandboxSettings {
             (rules @ None, more) => *rules = more,
             (Some(_), None) => {}
         }
+    }
+
+    /// Puts the user's home in the place of `~`.
+    pub fn expand_home(&mut self, home: Option<&Path>) -> Result<(), HostError> {
+        let places = [&mut self.read_only, &mut self.writable, &mut self.path];
+        for place in places.into_iter().flatten() {
+            let Ok(below) = place.strip_prefix("~") else {
+                continue;
+            };
+            let home = home.ok_or_else(|| {
+                HostError::config(
+                    format!(
+                        "[sandbox] names `{}`, and there is no home",
+                        place.display()
+                    ),
+                    "write an absolute path; on another machine `~` is not known",
+                )
+            })?;
+            *place = home.join(below);
+        }
+        Ok(())
     }
 
     /// Applies the limits that were set.
@@ -168,7 +202,9 @@ const LIMITS: &[SandboxLimit] = &[
     },
 ];
 
-const KEYS: [&str; 6] = [
+const KEYS: [&str; 8] = [
+    "env",
+    "path",
     "limits",
     "network",
     "read_only",
@@ -181,10 +217,15 @@ impl Reader<'_> {
     /// Reads `[sandbox]`.
     pub(super) fn sandbox(&mut self, table: &Table<'_>) -> SandboxSettings {
         self.known_keys(table, "[sandbox]", &KEYS);
+        let path = self.places_with_home(table, "path");
+        let mut read_only = self.places_with_home(table, "read_only");
+        read_only.extend(path.iter().cloned());
         SandboxSettings {
             limits: self.sandbox_limits(table),
-            read_only: self.places(table, "read_only"),
-            writable: self.places(table, "writable"),
+            read_only,
+            writable: self.places_with_home(table, "writable"),
+            path,
+            env: self.variables(table, "env"),
             home: self.home(table),
             cgroup: self.cgroup(table),
             network: self.network(table),
@@ -214,30 +255,45 @@ impl Reader<'_> {
     }
 
     pub(super) fn places(&mut self, table: &Table<'_>, key: &str) -> Vec<PathBuf> {
-        self.texts(table, key, "[\"/opt/data\"]")
-            .into_iter()
-            .filter_map(|(at, text)| {
-                let path = PathBuf::from(&text);
-                let own = reserved(&path).filter(|_| is_place(&path));
-                if let Some(own) = own {
-                    self.problem(
-                        at,
-                        format!("`{text}` cannot be shown: a sandbox has its own `{own}`"),
-                        "name another directory; commands see their own processes and devices",
-                    );
-                    return None;
-                }
-                if is_place(&path) {
-                    return Some(path);
-                }
-                self.problem(
-                    at,
-                    format!("`{text}` is not a place outside the workspace"),
-                    "write an absolute path without `..`, such as \"/opt/data\"",
-                );
-                None
+        let texts = self.texts(table, key, "[\"/opt/data\"]").into_iter();
+        texts
+            .filter_map(|(at, text)| self.shown_place(at, &text))
+            .collect()
+    }
+
+    /// Places of which some may be in the user's home, written with `~/`.
+    fn places_with_home(&mut self, table: &Table<'_>, key: &str) -> Vec<PathBuf> {
+        let texts = self
+            .texts(table, key, "[\"/opt/data\", \"~/data\"]")
+            .into_iter();
+        texts
+            .filter_map(|(at, text)| match text.strip_prefix(IN_HOME) {
+                Some(below) if is_place(&Path::new("/").join(below)) => Some(PathBuf::from(text)),
+                Some(_) | None => self.shown_place(at, &text),
             })
             .collect()
+    }
+
+    fn shown_place(&mut self, at: usize, text: &str) -> Option<PathBuf> {
+        let path = PathBuf::from(text);
+        let own = reserved(&path).filter(|_| is_place(&path));
+        if let Some(own) = own {
+            self.problem(
+                at,
+                format!("`{text}` cannot be shown: a sandbox has its own `{own}`"),
+                "name another directory; commands see their own processes and devices",
+            );
+            return None;
+        }
+        if is_place(&path) {
+            return Some(path);
+        }
+        self.problem(
+            at,
+            format!("`{text}` is not a place outside the workspace"),
+            "write an absolute path without `..`, such as \"/opt/data\"",
+        );
+        None
     }
 
     fn home(&mut self, table: &Table<'_>) -> Option<Home> {
@@ -445,6 +501,24 @@ mod tests {
             assert_eq!(joined.home, Some(Home::Off));
             let network = joined.network.unwrap();
             assert_eq!((network.allow.len(), network.deny.len()), (1, 1));
+        }
+    }
+
+    #[test]
+    fn a_place_in_the_home_a_search_path_and_variables_can_be_set() {
+        let text = "[sandbox]\nread_only = [\"~/data\"]\npath = [\"~/bin\", \"/srv/bin\"]\n\
+                    env = { MODE = \"test\" }\n";
+        let mut settings = read(text).unwrap();
+        assert!(settings.clone().expand_home(None).is_err());
+        settings.expand_home(Some(Path::new("/home/ada"))).unwrap();
+        let bins = ["/home/ada/bin", "/srv/bin"].map(PathBuf::from);
+        assert_eq!(settings.path, bins);
+        let shown = ["/home/ada/data", "/home/ada/bin", "/srv/bin"].map(PathBuf::from);
+        assert_eq!(settings.read_only, shown);
+        assert_eq!(settings.env["MODE"], "test");
+        for text in ["~", "~/", "~/../x", "~root/x"] {
+            let text = format!("[sandbox]\nread_only = [\"{text}\"]\n");
+            assert!(read(&text).is_err(), "{text}");
         }
     }
 

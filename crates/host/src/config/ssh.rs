@@ -6,6 +6,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use haft_backends::{
+    LocalOptions,
     remote::{RemoteOptions, RemoteSandbox, Toolchains},
     ssh::{Destination, SshOptions},
 };
@@ -67,8 +68,13 @@ impl SshSettings {
                 .map(|place| place.display().to_string())
                 .collect()
         };
+        let first = sandbox.path.iter().map(|place| place.display().to_string());
+        let usual = LocalOptions::default().search_path;
+        let search: Vec<String> = first.chain([usual]).collect();
         options.remote = RemoteOptions {
             cross_mounts,
+            search_path: (!sandbox.path.is_empty()).then(|| search.join(":")),
+            environment: sandbox.env.clone(),
             sandbox: RemoteSandbox {
                 read_only: texts(&sandbox.read_only),
                 writable: texts(&sandbox.writable),

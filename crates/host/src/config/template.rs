@@ -41,6 +41,8 @@ deny = ["read(**/.env)", "read(**/.env.local)", "read(**/.env.*.local)", "read(*
 # [sandbox]
 # read_only = ["/opt/data"]     # more places commands may read
 # writable = ["/var/cache/x"]   # and write
+# path = ["~/bin"]              # where programs are looked for first
+# env = { RUST_LOG = "info" }   # more variables of commands
 # [sandbox.network]
 # allow = ["crates.io", "*.crates.io", "registry.npmjs.org"]
 # [sandbox.limits]

@@ -94,6 +94,7 @@ impl Sandbox {
             .iter()
             .chain(links)
             .chain(&self.view.settings)
+            .chain(&self.view.toolchains)
             .chain(&self.view.read_only)
             .chain(&self.view.writable)
             .chain([&self.root]);
@@ -145,15 +146,8 @@ impl Sandbox {
     fn finds(&self, program: &str) -> bool {
         let search = LocalOptions::default().search_path;
         let system = search.split(':').map(PathBuf::from);
-        // Toolchains are shown below another home, so look where they are on this machine.
-        let toolchains = self.view.programs.iter().filter_map(|programs| {
-            let mut sources = self.view.toolchains.iter();
-            sources.find_map(|(source, shown)| {
-                let rest = programs.strip_prefix(shown).ok()?;
-                Some(source.join(rest))
-            })
-        });
-        let mut places = system.chain(toolchains);
+        let own = self.view.programs.iter().chain(&self.view.search);
+        let mut places = system.chain(own.cloned());
         places.any(|place| place.join(program).exists())
     }
 }

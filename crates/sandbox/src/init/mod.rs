@@ -4,7 +4,8 @@
 //! It stays outside what confines the command, so the command can neither signal nor trace it, and
 //! it cannot be read (`/proc/1/mem`, `/proc/1/environ`). It runs until the command's tree has
 //! ended, until it is told to end it, or until Haft is gone, whichever comes first. It must not
-//! read anything the command wrote except the text of a path the command asks to create.
+//! read anything the command wrote except the text of a path the command asks to create, and where
+//! git has registered a new work tree.
 #![expect(
     unsafe_code,
     reason = "signal masks and inherited descriptors are only available from libc"

@@ -7,13 +7,17 @@
 
 use std::{
     collections::HashSet,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use haft_contract::protected::{PROTECTED_NAMES, protected_name};
 use rustix::io::Errno;
 
-use crate::filter::{Call, read_memory};
+use crate::{
+    filter::{Call, read_memory},
+    jail::{Jail, Mounts},
+    linked_trees::{LinkedTree, lexically},
+};
 
 /// The longest path the kernel accepts.
 const MAX_PATH: usize = 4096;
@@ -134,10 +138,31 @@ impl ProtectedNames {
         if parts.iter().any(|part| PACKAGE_DIRECTORIES.contains(part)) {
             return NameLookup::Nothing;
         }
-        if name.components == [".git"] && !git_matters(&parts, path) {
+        if name.components == [".git"]
+            && (!git_matters(&parts, path) || self.is_linked_tree(inside))
+        {
+            return NameLookup::Nothing;
+        }
+        // Git checks it out where a repository has one. Nobody obeys it before a person has trusted
+        // exactly this text.
+        if let Some(tree) = inside.strip_suffix("/haft.toml")
+            && self.is_linked_tree(&format!("{tree}/.git"))
+        {
             return NameLookup::Nothing;
         }
         NameLookup::Protected(inside.to_owned())
+    }
+
+    /// Whether a path is the `.git` file of a work tree that git has just registered. What is then
+    /// written to it is checked by the watch outside.
+    fn is_linked_tree(&self, inside: &str) -> bool {
+        inside.ends_with("/.git")
+            && Jail::open(&self.root, Mounts::Cross).is_ok_and(|jail| {
+                let trees = LinkedTree::look(&jail);
+                trees
+                    .iter()
+                    .any(|tree| tree.link.as_deref() == Some(inside))
+            })
     }
 }
 
@@ -231,23 +256,6 @@ pub(super) fn read_text(pid: u32, address: u64) -> Result<Vec<u8>, Errno> {
     }
     // The kernel refuses a path this long as well.
     Err(Errno::FAULT)
-}
-
-/// The path without `.` and `..`, resolved from its text alone.
-fn lexically(path: &Path) -> PathBuf {
-    let mut clean = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                clean.pop();
-            }
-            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
-                clean.push(component);
-            }
-        }
-    }
-    clean
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use crate::{
     launch::{self, LaunchParts},
     limits::LimitKeepers,
     masks::MaskSearch,
+    mounts::GIT_SETTINGS,
     orphans::{DirectoryPurpose, PrivateDirectory},
     plan::SandboxPlan,
     protect,
@@ -353,6 +354,13 @@ fn private_directory(
     };
     let directory = sandbox.private_directory(purpose)?;
     directory.make(places).map_err(errno::error)?;
+    if let (Some(text), [home, ..]) = (&sandbox.view().git_settings, places) {
+        let path = directory.path().join(home).join(GIT_SETTINGS);
+        std::fs::write(path, text).map_err(|error| {
+            let why = format!("git's settings cannot be written: {}", error.kind());
+            OpsError::new(ErrorKind::TierUnavailable, why)
+        })?;
+    }
     Ok(Some(directory))
 }
 

@@ -19,7 +19,7 @@ mod quarantine;
 mod todo;
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     io,
     mem::MaybeUninit,
     os::fd::{AsFd, AsRawFd, OwnedFd},
@@ -40,7 +40,10 @@ use self::{
     quarantine::QuarantineLocation,
     todo::Todo,
 };
-use crate::jail::Jail;
+use crate::{
+    jail::Jail,
+    linked_trees::{self, LinkedTree},
+};
 
 /// Most moved things that are kept for one set of commands; a flood beyond that is deleted.
 const MAX_MOVED: usize = Refusal::MAX;
@@ -75,6 +78,10 @@ struct WorkspaceWatch {
     before: Vec<PlaceLookup>,
     bare_before: BareGitParts,
     todo_before: Todo,
+    /// What led git away from this `.git` before.
+    suspects_before: BTreeSet<String>,
+    /// The `.git` files of linked trees. A command can make git forget a tree and then change them.
+    links_before: Vec<String>,
     events: OwnedFd,
     /// Readable once nobody watches any more.
     stop: OwnedFd,
@@ -186,16 +193,22 @@ impl WorkspaceWatch {
         let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
         watch_directories(&events, &jail)?;
+        watch_linked_trees(&events, &jail, &LinkedTree::look(&jail))?;
         // After the watch, so that one of the two sees what appears in between.
         let before = names::look(&jail);
         let bare_before = BareGitParts::look(&jail);
-        let todo_before = Todo::look(&jail);
+        let trees = LinkedTree::look(&jail);
+        let todo_before = Todo::look(&jail, &trees);
+        let links_before = trees.iter().filter_map(|tree| tree.link.clone()).collect();
+        let suspects_before = trees.into_iter().flat_map(|tree| tree.suspects).collect();
         let shared = Arc::new(Self {
             jail,
             quarantine,
             before,
             bare_before,
             todo_before,
+            suspects_before,
+            links_before,
             stop,
             events,
             findings: Mutex::default(),
@@ -238,8 +251,21 @@ impl WorkspaceWatch {
                           runs what it names";
             self.move_away(path, reason, moved);
         }
-        for path in self.todo_before.added(Todo::look(&self.jail)) {
-            self.move_away(path, todo::REASON, moved);
+        let trees = LinkedTree::look(&self.jail);
+        for path in self.todo_before.added(&Todo::look(&self.jail, &trees)) {
+            self.move_away(&path, todo::REASON, moved);
+        }
+        let links = self.links_before.iter();
+        let links = links.filter(|link| linked_trees::is_misleading(&self.jail, link));
+        let suspects: BTreeSet<&String> = trees
+            .iter()
+            .flat_map(|tree| &tree.suspects)
+            .chain(links)
+            .collect();
+        for path in suspects {
+            if !self.suspects_before.contains(path) {
+                self.move_away(path, linked_trees::REASON, moved);
+            }
         }
     }
 
@@ -316,15 +342,34 @@ fn has_suspect(events: &OwnedFd) -> bool {
 /// effect.
 fn watch_directories(events: &OwnedFd, jail: &Jail) -> Result<(), Errno> {
     for directory in names::directories() {
-        let Ok(held) = names::open(jail, directory) else {
-            continue;
-        };
-        // By descriptor, so that it is exactly the directory that was looked up.
-        let path = format!("/proc/self/fd/{}", held.as_fd().as_raw_fd());
         let kinds = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
-        inotify::add_watch(events, path, kinds)?;
+        watch(events, jail, directory, kinds)?;
     }
     Ok(())
+}
+
+/// Watches the linked trees that exist, in which a file that is already there can be changed to
+/// lead git away. What a command itself adds is looked at when it ends.
+fn watch_linked_trees(events: &OwnedFd, jail: &Jail, trees: &[LinkedTree]) -> Result<(), Errno> {
+    let kinds =
+        WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE | WatchFlags::ONLYDIR;
+    let links = trees.iter().filter_map(|tree| tree.link.as_deref());
+    let homes = links.filter_map(|link| Some(link.rsplit_once('/')?.0));
+    let directories = trees.iter().map(|tree| tree.directory.as_str());
+    for directory in directories.chain(homes) {
+        watch(events, jail, directory, kinds)?;
+    }
+    Ok(())
+}
+
+/// Watches a directory if it exists.
+fn watch(events: &OwnedFd, jail: &Jail, directory: &str, kinds: WatchFlags) -> Result<(), Errno> {
+    let Ok(held) = names::open(jail, directory) else {
+        return Ok(());
+    };
+    // By descriptor, so that it is exactly the directory that was looked up.
+    let path = format!("/proc/self/fd/{}", held.as_fd().as_raw_fd());
+    inotify::add_watch(events, path, kinds).map(drop)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

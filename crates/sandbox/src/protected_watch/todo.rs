@@ -2,17 +2,15 @@
 //! rebase and leave `exec` in its list, and the user's `git rebase --continue` then runs it,
 //! outside. An unfinished rebase is normal; one that runs something is not.
 
-use std::io::Read as _;
+use std::collections::BTreeSet;
 
-use rustix::fs::OFlags;
+use crate::{jail::Jail, linked_trees::LinkedTree};
 
-use crate::jail::{Jail, Lookup};
-
-/// The lists of remaining steps, and the file that names a merge program.
+/// The lists of remaining steps, and the file that names a merge program, below a git directory.
 const PLACES: [&str; 3] = [
-    ".git/rebase-merge/git-rebase-todo",
-    ".git/sequencer/todo",
-    ".git/rebase-merge/strategy",
+    "rebase-merge/git-rebase-todo",
+    "sequencer/todo",
+    "rebase-merge/strategy",
 ];
 
 /// Git's built-in merge strategies. Any other is a program `git-merge-NAME`.
@@ -24,38 +22,28 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Why it is moved away, as the end of a sentence that names it.
 pub(super) const REASON: &str = "git runs what it names when the operation continues";
 
-/// Which of the places would run something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Todo([bool; PLACES.len()]);
+/// The places that would run something, in the workspace's `.git` and those of its linked trees.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Todo(BTreeSet<String>);
 
 impl Todo {
     /// Checks every place, following no link.
-    pub(super) fn look(jail: &Jail) -> Self {
-        Self(PLACES.map(|place| read(jail, place).is_some_and(|text| runs(place, &text))))
+    pub(super) fn look(jail: &Jail, trees: &[LinkedTree]) -> Self {
+        let directories = trees.iter().map(|tree| tree.directory.as_str());
+        let places = directories
+            .chain([".git"])
+            .flat_map(|directory| PLACES.map(|place| format!("{directory}/{place}")));
+        let would_run = |place: &String| {
+            let text = jail.read_text(place, MAX_BYTES);
+            text.is_some_and(|text| runs(place, &text))
+        };
+        Self(places.filter(would_run).collect())
     }
 
     /// The places that run something now and did not before.
-    pub(super) fn added(self, now: Self) -> impl Iterator<Item = &'static str> {
-        let pairs = self.0.into_iter().zip(now.0);
-        let places = PLACES.into_iter().zip(pairs);
-        places.filter_map(|(place, (before, now))| (now && !before).then_some(place))
+    pub(super) fn added(&self, now: &Self) -> Vec<String> {
+        now.0.difference(&self.0).cloned().collect()
     }
-}
-
-/// The text of a regular file, at most one byte more than [`MAX_BYTES`]; `None` if there is none to
-/// read.
-fn read(jail: &Jail, place: &str) -> Option<String> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let held = jail
-        .open_bytes(place.as_bytes(), flags, Lookup::Full)
-        .ok()?;
-    let mut bytes = Vec::new();
-    let file = std::fs::File::from(held);
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn runs(place: &str, text: &str) -> bool {

@@ -13,6 +13,8 @@
 mod environment;
 mod exhaustion;
 mod gvisor;
+mod home;
+mod linked_trees;
 mod masks;
 mod probe;
 mod process;

@@ -185,6 +185,7 @@ impl Ground {
         fs::create_dir(&data).unwrap();
         let options = LocalOptions {
             search_path: self.search_path.clone(),
+            user: "dana".to_owned(),
             sandbox: SandboxOptions {
                 helper: helper.clone(),
                 profile: Profile {
