@@ -115,6 +115,16 @@ impl Exit {
     }
 }
 
+/// The exit code of a program that was told twice to stop, as shells report an interrupt.
+pub(crate) const STOPPED_AT_ONCE: i32 = 130;
+
+/// Every number that the program can end with, and what it means.
+pub(crate) fn codes() -> impl Iterator<Item = (i32, &'static str)> {
+    let own = Exit::ALL.into_iter();
+    own.map(|exit| (i32::from(exit.code()), exit.meaning()))
+        .chain([(STOPPED_AT_ONCE, "Ctrl-C was pressed twice")])
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit.code())

@@ -9,10 +9,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::terminal::{Output, Page, Style};
-
-/// The exit code of a program ended by SIGINT, by shell convention.
-const LEFT_AT_ONCE: i32 = 130;
+use crate::{
+    exit::STOPPED_AT_ONCE,
+    terminal::{Output, Page, Style},
+};
 
 /// How long an agent's further signals count as the same request to end. Agents send one after
 /// another, a tenth of a second apart; exiting at the second would leave open questions that nobody
@@ -30,7 +30,7 @@ pub(crate) fn cancels(cancel: &CancellationToken, output: Output) {
         loop {
             signals.next().await;
             if cancel.is_cancelled() {
-                std::process::exit(LEFT_AT_ONCE);
+                std::process::exit(STOPPED_AT_ONCE);
             }
             cancel.cancel();
             let page = Page::new()
@@ -61,7 +61,7 @@ pub(crate) fn cancels_for_agent(cancel: &CancellationToken) {
         loop {
             signals.next().await;
             if first.elapsed() > SAME_WISH {
-                std::process::exit(LEFT_AT_ONCE);
+                std::process::exit(STOPPED_AT_ONCE);
             }
         }
     });

@@ -96,7 +96,7 @@ pub enum OpenError {
     #[error("another process has been opening the record for too long")]
     Busy,
     /// The database cannot be read or written.
-    #[error("the record cannot be opened")]
+    #[error("the database cannot be read or written")]
     Database(#[from] StoreError),
     /// The writer's thread could not be started.
     #[error("the writer of the record could not be started")]

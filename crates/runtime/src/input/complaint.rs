@@ -35,14 +35,50 @@ pub(crate) fn complaint(schema: &Value, violation: &ValidationError<'_>) -> Tool
                 .at(format!("{}/{name}", spelt(&at)))
                 .hint(format!("add `{name}`"))
         }
-        _ => ToolError::invalid_input(spelt(&violation.to_string()))
-            .at(if at.is_empty() {
-                "/".to_owned()
-            } else {
-                spelt(&at)
-            })
-            .hint("see the tool's input schema"),
+        _ => {
+            let choices = choices(violation);
+            let place = if at.is_empty() { "/" } else { &at };
+            if choices.is_empty() {
+                return ToolError::invalid_input(spelt(&violation.to_string()))
+                    .at(spelt(place))
+                    .hint("see the tool's input schema");
+            }
+            let given = spelt(&plain(violation.instance()));
+            let choices: Vec<&str> = choices.iter().map(String::as_str).collect();
+            ToolError::invalid_input(format!("`{given}` is not one of the choices"))
+                .at(spelt(place))
+                .hint(format!("use one of: {}", names(&choices)))
+        }
     }
+}
+
+/// The values that would have been accepted, if the schema lists them: as an `enum`, or as the
+/// alternatives that are derived for an enum whose variants are documented.
+fn choices(violation: &ValidationError<'_>) -> Vec<String> {
+    match violation.kind() {
+        ValidationErrorKind::Constant { expected_value } => vec![plain(expected_value)],
+        ValidationErrorKind::Enum { options } => {
+            let options = options.as_array().into_iter().flatten();
+            options.map(plain).collect()
+        }
+        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+            // An alternative that is wrong further inside does not list what is accepted here.
+            let here = violation.instance_path();
+            let branches = context.iter().filter_map(|branch| branch.first());
+            branches
+                .filter(|inner| inner.instance_path() == here)
+                .flat_map(choices)
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A value as a model would write it: text without quotes.
+fn plain(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// The property names a schema allows at an instance path, as far as they can be determined.
@@ -110,6 +146,38 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_value_that_is_not_a_choice_is_told_the_choices() {
+        let listed = json!({"enum": ["list", "poll", 3]});
+        let documented = json!({"oneOf": [
+            {"description": "Show every process.", "const": "list"},
+            {"description": "Wait.", "const": "poll"},
+            {"enum": [3]},
+        ]});
+        let optional = json!({"anyOf": [{"type": "null"}, documented]});
+        for choice in [&listed, &documented, &optional] {
+            let schema = json!({"properties": {"action": choice}});
+            let validator = jsonschema::validator_for(&schema).unwrap();
+            let input = json!({"action": "foo"});
+            let violation = validator.iter_errors(&input).next().unwrap();
+            let error = complaint(&schema, &violation);
+            assert_eq!(error.message(), "`foo` is not one of the choices");
+            assert_eq!(error.pointer(), Some("/action"));
+            assert_eq!(error.hint_text(), Some("use one of: list, poll, 3"));
+        }
+    }
+
+    #[test]
+    fn alternatives_that_are_no_list_of_choices_show_what_the_schema_says() {
+        let within = json!({"properties": {"kind": {"const": "x"}}, "required": ["kind"]});
+        let schema = json!({"anyOf": [within, {"type": "string"}]});
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let input = json!({"kind": "y"});
+        let violation = validator.iter_errors(&input).next().unwrap();
+        let error = complaint(&schema, &violation);
+        assert_eq!(error.hint_text(), Some("see the tool's input schema"));
+    }
 
     #[test]
     fn mc_08_what_a_schema_says_does_not_act_in_what_is_said_of_an_input() {

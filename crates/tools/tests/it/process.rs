@@ -65,6 +65,20 @@ fn page(outcome: &Outcome) -> &str {
 }
 
 #[tokio::test]
+async fn an_action_that_does_not_exist_is_told_those_that_do() {
+    let workspace = Workspace::memory();
+    let input = json!({"action": "foo"});
+    let outcome = workspace
+        .refuse("process", input, ErrorKind::InvalidInput)
+        .await;
+    assert_eq!(
+        outcome.model_text(),
+        "invalid_input: `foo` is not one of the choices (at /action)\n\
+         hint: use one of: list, poll, log, write, keys, resize, signal, kill"
+    );
+}
+
+#[tokio::test]
 async fn a_process_outlives_its_call_and_is_found_by_the_next() {
     for workspace in Workspace::each() {
         let id = start(

@@ -16,7 +16,7 @@ mod token;
 use std::{borrow::Cow, convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, request::Parts};
+use http::{HeaderValue, Method, Request, Response, StatusCode, request::Parts};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited, combinators::BoxBody};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -231,6 +231,12 @@ impl GuardedProtocol {
             }
             self.absences.heard(session);
         }
+        let ends = head.method == Method::DELETE && session.is_some();
+        if let Some(session) = session.as_deref().filter(|_| ends)
+            && !self.sessions.sessions.read().await.contains_key(session)
+        {
+            return refusal(StatusCode::NOT_FOUND, "there is no such session");
+        }
         let body = Limited::new(body, MAX_MESSAGE_BYTES);
         let body = match tokio::time::timeout(BODY_WAIT, body.collect()).await {
             Ok(Ok(body)) => body.to_bytes(),
@@ -267,6 +273,11 @@ impl GuardedProtocol {
             Some(call) => call.answer(&self.endpoint, &served, &self.gone).await,
             None => self.through_the_sdk(session, head, body, served).await,
         };
+        // The SDK says "accepted", as for a notification, and clients warn about a session that may
+        // not have ended.
+        if ends && answer.status() == StatusCode::ACCEPTED {
+            *answer.status_mut() = StatusCode::NO_CONTENT;
+        }
         // Tells a proxy in front of us to pass on a stream's events at once.
         let unbuffered = HeaderValue::from_static("no");
         answer.headers_mut().insert("x-accel-buffering", unbuffered);

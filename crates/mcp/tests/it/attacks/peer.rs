@@ -99,8 +99,10 @@ pub(super) fn control(
     if right {
         return Ok(());
     }
-    let text = String::from_utf8_lossy(&coming.got);
-    Err(format!("a client without guards got {text:.400}"))
+    let (bytes, text) = (coming.got.len(), String::from_utf8_lossy(&coming.got));
+    Err(format!(
+        "a client without guards got {bytes} bytes: {text:.400}"
+    ))
 }
 
 fn asked_over_pipes(script: &Path, requests: &[Value]) -> (Running, Coming) {

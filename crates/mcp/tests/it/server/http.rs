@@ -143,19 +143,17 @@ async fn the_end_of_a_session_cancels_its_calls() {
     let waiting = served.web.in_session(&session, &body).send();
     let waiting = tokio::spawn(waiting);
     served.stage.until_busy().await;
-    let ended = served
-        .web
-        .client
-        .delete(served.web.url())
-        .bearer_auth(TOKEN)
-        .header("mcp-session-id", &session)
-        .send()
-        .await
-        .unwrap();
-    assert!(ended.status().is_success(), "{ended:?}");
+    let end = async || {
+        let delete = served.web.client.delete(served.web.url());
+        let delete = delete.bearer_auth(TOKEN);
+        let delete = delete.header("mcp-session-id", &session);
+        delete.send().await.unwrap().status()
+    };
+    assert_eq!(end().await, 204);
     served.stage.until_quiet().await;
     assert_eq!(served.stage.terminals(), ["cancelled"]);
     waiting.abort();
+    assert_eq!(end().await, 404, "it has ended");
 }
 
 #[tokio::test]
