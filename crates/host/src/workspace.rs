@@ -16,7 +16,7 @@ use haft_egress::{AdmissionScope, Network, OwnHosts, SystemResolver};
 use haft_sandbox::{Limits, Profile, SandboxOptions, helper::Helper, jail::Mounts};
 
 use crate::{
-    config::{Settings, sandbox::Home},
+    config::{Settings, env, sandbox::Home},
     error::{HostError, HostErrorKind, chain},
 };
 
@@ -134,7 +134,7 @@ pub fn sandbox_options(settings: &Settings) -> SandboxOptions {
         profile: Profile {
             home,
             toolchain_homes,
-            search: [&*settings.sandbox.path, &*settings.places.search].concat(),
+            search: [&*settings.sandbox.path, &*env::search_path()].concat(),
             read_only: settings.sandbox.read_only.clone(),
             writable: settings.sandbox.writable.clone(),
         },

@@ -94,7 +94,7 @@ pub(crate) async fn run(args: PolicyArgs, app: &App) -> Result<Exit, Stop> {
         PolicyCommand::Check(args) => check(args, app).await,
         PolicyCommand::Lint(args) => lint(args, app).await,
         PolicyCommand::Test(args) => test::run(args, app),
-        PolicyCommand::Replay(args) => replay::run(args, app).await,
+        PolicyCommand::Replay(args) => Box::pin(replay::run(args, app)).await,
     }
 }
 

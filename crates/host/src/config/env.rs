@@ -36,8 +36,6 @@ pub struct Env {
     pub home: Option<PathBuf>,
     /// Where toolchains are, by the variables that name them.
     pub toolchains: BTreeMap<String, PathBuf>,
-    /// `PATH`: where the user's own shell looks for programs.
-    pub search: Vec<PathBuf>,
     /// `USER` or `LOGNAME`.
     pub user: Option<String>,
     /// Whether colours are unwanted: `NO_COLOR` is set, or `TERM` is `dumb`.
@@ -142,7 +140,6 @@ impl Env {
                 .collect(),
             runtime: absolute("XDG_RUNTIME_DIR"),
             home: home.clone(),
-            search: search_places(value("PATH")),
             user: text("USER").or_else(|| text("LOGNAME")),
             no_colour: set("NO_COLOR").is_some() || set("TERM").is_some_and(|term| term == "dumb"),
             current_dir: env::current_dir().unwrap_or_default(),
@@ -160,13 +157,10 @@ pub fn directories<'a>(variables: impl IntoIterator<Item = &'a str>) -> BTreeMap
     named.collect()
 }
 
-/// Where a person's own shell looks for programs; only used to tell them where one is.
+/// Where a person's own shell looks for programs: commands search what they are shown of it in the
+/// same order, and it tells a person where a program is.
 pub fn search_path() -> Vec<PathBuf> {
-    search_places(value("PATH"))
-}
-
-fn search_places(path: Option<OsString>) -> Vec<PathBuf> {
-    let path = path.unwrap_or_default();
+    let path = value("PATH").unwrap_or_default();
     let places = env::split_paths(&path);
     places.filter(|place| place.is_absolute()).collect()
 }

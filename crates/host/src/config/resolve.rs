@@ -89,8 +89,6 @@ pub struct ConfigPlaces {
     pub runtime: Option<PathBuf>,
     /// Where toolchains are, by the variables that name them.
     pub toolchains: BTreeMap<String, PathBuf>,
-    /// Where the user's own shell looks for programs.
-    pub search: Vec<PathBuf>,
     /// The pins of trusted files.
     pub trust: TrustStore,
 }
@@ -182,7 +180,6 @@ impl ConfigPlaces {
             home: env.home.clone(),
             runtime: env.runtime.clone(),
             toolchains: env.toolchains.clone(),
-            search: env.search.clone(),
             trust,
         };
         places.keep_apart()?;
@@ -426,9 +423,7 @@ impl Settings {
             Ok(_) => return Err(mistakes(&problems, &read)),
             Err(error) => return Err(mistakes(&merged(problems, &error), &read)),
         };
-        // On another machine the home is that machine's.
-        let home = places.home.as_deref().filter(|_| ssh.is_none());
-        sandbox.expand_home(home)?;
+        sandbox.expand_home(places.home.as_deref().filter(|_| ssh.is_none()))?;
         places.keep_hidden(&sandbox, &mcp)?;
         let mut limits = Limits::default();
         limits_set.apply(&mut limits);

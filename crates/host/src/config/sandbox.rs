@@ -89,7 +89,8 @@ impl SandboxSettings {
         }
     }
 
-    /// Puts the user's home in the place of `~`.
+    /// Puts the user's home in the place of `~`. For a workspace on another machine there is none:
+    /// that machine's home is not known here.
     pub fn expand_home(&mut self, home: Option<&Path>) -> Result<(), HostError> {
         let places = [&mut self.read_only, &mut self.writable, &mut self.path];
         for place in places.into_iter().flatten() {
