@@ -5,16 +5,10 @@ use std::io::ErrorKind;
 
 use clap::{Args, ValueEnum};
 use haft_host::{
-    config::{
-        ConfigPlaces, FILE_NAME,
-        recommended::{PRESET_LINES, Recommendation, recommended},
-        template,
-        trust::sha256,
-    },
+    config::{ConfigPlaces, FILE_NAME, recommended::preset_guide, template, trust::sha256},
     state::private,
 };
 use haft_policy::Preset;
-use haft_sandbox::{Facilities, SandboxOptions, helper::Helper};
 use serde_json::json;
 
 use super::App;
@@ -55,7 +49,12 @@ pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
             .unwrap_or_else(|| app.env.current_dir.clone())
     });
     let mut places = ConfigPlaces::find(&app.env, &overrides)?;
-    let preset = args.preset.preset();
+    let preset = match args.preset {
+        PresetName::Sandboxed => Preset::Sandboxed,
+        PresetName::Workspace => Preset::Workspace,
+        PresetName::Careful => Preset::Careful,
+        PresetName::Locked => Preset::Locked,
+    };
     let text = template::haft_toml(preset.as_str());
     let path = places.project_config.clone();
     private::create(&path, text.as_bytes()).map_err(|error| match error.kind() {
@@ -70,21 +69,14 @@ pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
     })?;
     places.trust.pin(&path, sha256(text.as_bytes()));
     places.trust.save()?;
-    let facilities = Facilities::look(
-        &SandboxOptions {
-            helper: Helper::CurrentExecutable,
-            ..SandboxOptions::default()
-        },
-        &places.workspace,
-    );
-    let recommendation = recommended(&facilities);
+    let guide = preset_guide(preset, &places.workspace);
     if app.output.format() == Format::Json {
         app.output.json(&json!({
             "workspace": places.workspace,
             "config": path,
             "data_dir": places.data_dir,
             "preset": preset.as_str(),
-            "recommended": recommendation.preset.as_str(),
+            "recommended": guide.recommended.as_str(),
         }))?;
         return Ok(Exit::Ok);
     }
@@ -99,25 +91,19 @@ pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
             above.display()
         )]);
     }
-    let mut page = Page::new()
+    let page = Page::new()
         .styled(Style::Good, "ready")
         .text(format!(": {} is a workspace", places.workspace.display()))
         .end()
         .field("config", path.display().to_string())
         .field("record", places.data_dir.display().to_string())
         .end()
-        .text(format!("Preset `{preset}` holds. The presets:"))
-        .end();
-    for (preset, line) in PRESET_LINES {
-        page = page.text(format!("  {:<10} {line}", preset.as_str())).end();
-    }
-    let page = page
-        .block(advice(preset, recommendation))
+        .block(guide.presets)
         .end()
         .end()
         .text("Try:")
         .end()
-        .block(args.preset.try_this())
+        .block(guide.first_calls)
         .end()
         .text("  haft log                         both are on record")
         .end()
@@ -132,48 +118,4 @@ pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
         .end();
     app.output.page(&page)?;
     Ok(Exit::Ok)
-}
-
-/// Which preset suits this machine, and how to get it.
-fn advice(preset: Preset, recommendation: Recommendation) -> String {
-    let Recommendation {
-        preset: suits,
-        because,
-    } = recommendation;
-    if preset == suits {
-        return format!("`{suits}` is recommended: {because}.");
-    }
-    format!(
-        "`{suits}` is recommended: {because}.\nTo use it, write preset = \"{suits}\" in haft.toml and \
-         run `haft trust`."
-    )
-}
-
-impl PresetName {
-    fn preset(self) -> Preset {
-        match self {
-            Self::Sandboxed => Preset::Sandboxed,
-            Self::Workspace => Preset::Workspace,
-            Self::Careful => Preset::Careful,
-            Self::Locked => Preset::Locked,
-        }
-    }
-
-    /// Two calls that show what the preset does.
-    fn try_this(self) -> &'static str {
-        match self {
-            Self::Careful => {
-                "  haft call list path=.            a call that only reads is allowed
-  haft call bash 'date'            a command asks you first"
-            }
-            Self::Sandboxed | Self::Workspace => {
-                "  haft call write notes.txt hello  a change inside the workspace is allowed
-  haft call bash 'date'            so is a command, in a sandbox"
-            }
-            Self::Locked => {
-                "  haft call list path=.            denied until a rule allows it; the hint names the rule
-  haft call bash 'date'            denied too: nobody is ever asked"
-            }
-        }
-    }
 }

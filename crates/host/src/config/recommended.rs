@@ -1,20 +1,31 @@
-//! Which preset suits a machine: the loosest one whose promises its sandbox can keep.
+//! Which preset suits a machine: the loosest one whose promises its sandbox can keep. And what
+//! `haft init` says about the presets.
+
+use std::{fmt::Write as _, path::Path};
 
 use haft_contract::ops::Tier;
 use haft_policy::Preset;
-use haft_sandbox::Facilities;
+use haft_sandbox::{Facilities, SandboxOptions, helper::Helper};
+
+/// What a newcomer is told about the presets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PresetGuide {
+    /// The preset that suits this machine.
+    pub recommended: Preset,
+    /// The presets, one line each, and the recommendation.
+    pub presets: String,
+    /// Two calls that show what the chosen preset does.
+    pub first_calls: &'static str,
+}
 
 /// A preset and the reason for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Recommendation {
-    /// The preset.
-    pub preset: Preset,
-    /// Why, as the rest of a sentence after "because".
-    pub because: &'static str,
+struct Recommendation {
+    preset: Preset,
+    because: &'static str,
 }
 
 /// The presets to choose from, one line each.
-pub const PRESET_LINES: [(Preset, &str); 3] = [
+const PRESET_LINES: [(Preset, &str); 3] = [
     (
         Preset::Sandboxed,
         "asks before the network, leaving the workspace, and what undo cannot take back",
@@ -29,8 +40,51 @@ pub const PRESET_LINES: [(Preset, &str); 3] = [
     ),
 ];
 
+/// The guide to the presets for a workspace that has this one.
+pub fn preset_guide(preset: Preset, workspace: &Path) -> PresetGuide {
+    let options = SandboxOptions {
+        helper: Helper::CurrentExecutable,
+        ..SandboxOptions::default()
+    };
+    let recommendation = recommended(&Facilities::look(&options, workspace));
+    let (suits, because) = (recommendation.preset, recommendation.because);
+    let mut presets = format!("Preset `{preset}` holds. The presets:\n");
+    for (preset, line) in PRESET_LINES {
+        let _ = writeln!(presets, "  {:<10} {line}", preset.as_str());
+    }
+    let _ = write!(presets, "`{suits}` is recommended: {because}.");
+    if preset != suits {
+        let _ = write!(
+            presets,
+            "\nTo use it, write preset = \"{suits}\" in haft.toml and run `haft trust`."
+        );
+    }
+    PresetGuide {
+        recommended: suits,
+        presets,
+        first_calls: first_calls(preset),
+    }
+}
+
+fn first_calls(preset: Preset) -> &'static str {
+    match preset {
+        Preset::Careful => {
+            "  haft call list path=.            a call that only reads is allowed
+  haft call bash 'date'            a command asks you first"
+        }
+        Preset::Sandboxed | Preset::Workspace => {
+            "  haft call write notes.txt hello  a change inside the workspace is allowed
+  haft call bash 'date'            so is a command, in a sandbox"
+        }
+        Preset::Locked => {
+            "  haft call list path=.            denied until a rule allows it; the hint names the rule
+  haft call bash 'date'            denied too: nobody is ever asked"
+        }
+    }
+}
+
 /// The preset for a machine with these facilities.
-pub fn recommended(facilities: &Facilities) -> Recommendation {
+fn recommended(facilities: &Facilities) -> Recommendation {
     let has = |tier: Tier| facilities.missing(tier).is_empty();
     if has(Tier::T2) || has(Tier::T3) {
         Recommendation {
