@@ -291,7 +291,7 @@ impl PlaceSearch<'_> {
             return Ok(());
         };
         let Ok(below) = target.strip_prefix(&self.root) else {
-            let shown = self.view.shows(&target) || self.root.starts_with(&target);
+            let shown = self.view.shows_part_of(&target) || self.root.starts_with(&target);
             return if shown { Err(uncertain(link)) } else { Ok(()) };
         };
         if below == Path::new("") {

@@ -128,16 +128,17 @@ impl Profile {
 }
 
 impl HostView {
-    /// Whether a path of this machine is shown to commands.
-    pub(crate) fn shows(&self, path: &Path) -> bool {
-        let sources = self.toolchains.iter().map(|(source, _)| source);
+    /// Whether commands are shown a path of this machine, something above it, or something below it.
+    pub(crate) fn shows_part_of(&self, path: &Path) -> bool {
         let places = [
             &self.directories,
             &self.settings,
+            &self.toolchains,
+            &self.caches,
             &self.read_only,
             &self.writable,
         ];
-        let mut places = places.into_iter().flatten().chain(sources);
+        let mut places = places.into_iter().flatten();
         places.any(|place| path.starts_with(place) || place.starts_with(path))
     }
 
