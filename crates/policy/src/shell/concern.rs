@@ -113,11 +113,8 @@ pub(super) fn read(command: &CommandPlace<'_>) -> CommandConcerns {
             break;
         };
         words = words.split_off(inner.min(words.len()));
-        name = words
-            .first()
-            .map(Word::shown)
-            .map_or("", name_of)
-            .to_owned();
+        let launched = words.first().map(Word::shown);
+        launched.map_or("", name_of).clone_into(&mut name);
         depth += 1;
     }
     if leads_out(command) {

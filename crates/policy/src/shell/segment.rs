@@ -13,6 +13,10 @@ use super::{
 
 /// One command: the unit rules are applied to.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a separate fact about the command"
+)]
 pub struct Segment {
     /// As written, or its words if it was inside another command.
     pub(crate) text: String,

@@ -80,7 +80,7 @@ impl<'r> Directories<'r> {
     /// Applies a `cd`.
     pub(super) fn change(&mut self, to: Option<&Word>) {
         let target = to.and_then(Word::text).filter(|text| *text != "-");
-        self.here = target.and_then(|target| self.from_here(target));
+        self.here = target.and_then(|target| self.resolve_here(target));
         match target.map(|target| self.place(target)) {
             Some(PathTarget::Inside(places)) => {
                 for place in places {
@@ -104,7 +104,7 @@ impl<'r> Directories<'r> {
     }
 
     /// Where a written path leads if every `cd` worked; `None` if that is not in the workspace.
-    fn from_here(&self, text: &str) -> Option<WorkPath> {
+    fn resolve_here(&self, text: &str) -> Option<WorkPath> {
         if text.starts_with('/') {
             let path = WorkPath::parse(&folded(text), self.root).ok();
             return path.filter(|_| self.root != "/");
@@ -115,7 +115,7 @@ impl<'r> Directories<'r> {
 
     /// Whether a written path leads to something in the workspace if every `cd` worked.
     pub(super) fn is_inside_from_here(&self, text: &str) -> bool {
-        self.from_here(text).is_some()
+        self.resolve_here(text).is_some()
     }
 
     /// A written path as absolute paths; unchanged if it leads out of the workspace.
