@@ -74,12 +74,14 @@ pub(crate) fn why(question: &Question<'_>, judged: &JudgedQuestion<'_>) -> Optio
         | DecidingCause::Refused(_)
         | DecidingCause::Broken(_) => return None,
     }
-    // The first thing to know is what it would do, then what is not known about it.
-    if let Some(concern) = segment.concerns.first() {
-        return Some(concern.to_string());
-    }
-    if CallFacts::of(question).stays {
-        return Some(Concern::Stays.to_string());
+    // What a person should think about comes first, then what is not known about it.
+    if judged.judgement.verdict == Verdict::Ask {
+        if let Some(concern) = segment.concerns.first() {
+            return Some(concern.to_string());
+        }
+        if CallFacts::of(question).stays {
+            return Some(Concern::Stays.to_string());
+        }
     }
     if let Some(unclear) = segment.unclear().first() {
         return Some(unclear.to_string());

@@ -198,10 +198,10 @@ fn ap_09_a_line_end_and_its_escape_look_different() {
         let heart = question.split("will ").nth(1).unwrap();
         heart.split("command ").next().unwrap().to_owned()
     };
-    let (two_lines, one_line) = (shown("true a\nb"), shown(r"true a\nb"));
-    assert!(one_line.contains(r"run true a\nb"), "{one_line}");
+    let (two_lines, one_line) = (shown("touch a\nb"), shown(r"touch a\nb"));
+    assert!(one_line.contains(r"run touch a\nb"), "{one_line}");
     assert!(two_lines.contains("a script of 2 lines"), "{two_lines}");
-    assert!(two_lines.contains("│ true a\r\n"), "{two_lines}");
+    assert!(two_lines.contains("│ touch a\r\n"), "{two_lines}");
     assert!(two_lines.contains("│ b\r\n"), "{two_lines}");
 }
 

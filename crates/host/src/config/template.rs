@@ -31,7 +31,7 @@ ask = []
 
 # Never done, and what matches is left out of searches.
 deny = ["read(**/.env)", "read(**/.env.local)", "read(**/.env.*.local)", "read(**/.env.production)",
-        "read(**/*.pem)", "read(**/id_rsa*)", "read(**/id_ed25519*)", "read(**/id_ecdsa*)",
+        "read(**/*key*.pem)", "read(**/id_rsa*)", "read(**/id_ed25519*)", "read(**/id_ecdsa*)",
         "read(**/id_dsa*)", "read(**/.pgpass)", "read(**/.netrc)", "read(**/.git-credentials)"]
 
 # Commands run in a sandbox: they see this workspace, the system's programs and your toolchains,

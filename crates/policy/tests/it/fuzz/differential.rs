@@ -24,7 +24,7 @@ use crate::world::{Call, policy};
 /// Allows a few programs by wildcard, wrappers among them, and nothing else.
 const ALLOWS: &str = r#"
 [policy]
-preset = "careful"
+preset = "locked"
 allow = [
   "bash(echo *)", "bash(printf *)", "bash(true)", "bash(false)", "bash(test *)", "bash([ *)", "bash(cd *)", "bash(set *)",
   "bash(ls *)", "bash(cat *)", "bash(grep *)", "bash(sort *)", "bash(find *)", "bash(git log *)", "bash(git status)",
@@ -35,7 +35,7 @@ allow = [
 /// Allows everything but two commands.
 const DENIES: &str = r#"
 [policy]
-preset = "careful"
+preset = "locked"
 allow = ["bash"]
 deny = ["bash(rm *)", "bash(git push *)"]
 "#;
