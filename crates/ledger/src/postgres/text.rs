@@ -12,11 +12,11 @@ pub(super) const INDEX: &str = "INSERT INTO call_text (listed, tenant, words)
     SELECT call.listed, tenant.id, array_to_tsvector(string_to_array(call.words, ' '))
     FROM unnest(?1::bigint[], ?2::text[]) AS call (listed, words), tenant WHERE tenant.name = ?3";
 
-pub(super) const FIND: &str = "SELECT listed FROM call_text
-    WHERE words @@ ?1::text::tsquery AND listed < ?2 AND listed > ?3 ORDER BY listed DESC LIMIT ?4";
+pub(super) const FIND: &str =
+    "SELECT listed FROM find_text(?1::text::tsquery, ?2, ?3, true, ?4) AS listed";
 
-pub(super) const FIND_NEXT: &str = "SELECT listed FROM call_text
-    WHERE words @@ ?1::text::tsquery AND listed < ?2 AND listed > ?3 ORDER BY listed LIMIT ?4";
+pub(super) const FIND_NEXT: &str =
+    "SELECT listed FROM find_text(?1::text::tsquery, ?2, ?3, false, ?4) AS listed";
 
 /// The words of a text, each once, with its tenant as one of them.
 pub(super) fn words(tenant: &str, text: &str) -> String {

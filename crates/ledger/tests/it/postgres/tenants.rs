@@ -80,18 +80,29 @@ async fn an_auditor_sees_one_tenant_at_a_time() {
     let ledger = fixture.open().await;
     let (_, record) = whole_call(&ledger, "s1", "done").await;
     record.settled().await.unwrap();
+    ledger.flush().await.unwrap();
+    while ledger.catch_up().await.unwrap() > 0 {}
     ledger.close().await.unwrap();
     let client = client(&fixture.server.url("auditor")).await;
-    for (settings, rows) in [
-        ("", 0),
-        ("SELECT set_config('haft.every', 'on', false)", 0),
-        ("SELECT set_config('haft.tenants', 'another', false)", 0),
-        ("SELECT set_config('haft.tenants', 'local', false)", 2),
+    for (settings, rows, found) in [
+        ("", 0, 0),
+        ("SELECT set_config('haft.every', 'on', false)", 0, 0),
+        ("SELECT set_config('haft.tenants', 'another', false)", 0, 0),
+        ("SELECT set_config('haft.tenants', 'local', false)", 2, 1),
     ] {
         client.batch_execute(settings).await.unwrap();
         let seen = client.query("SELECT 1 FROM record", &[]).await.unwrap();
         assert_eq!(seen.len(), rows, "{settings}");
+        for newest_first in [true, false] {
+            let search = "SELECT find_text('done', 9223372036854775807, 0, $1, 10)";
+            let seen = client.query(search, &[&newest_first]).await.unwrap();
+            assert_eq!(seen.len(), found, "searched: {settings}");
+        }
     }
+    // The words themselves are not for anybody's eyes: no policy holds for them.
+    let words = client.query("SELECT 1 FROM call_text", &[]).await;
+    let code = words.unwrap_err().code().unwrap().clone();
+    assert_eq!(code, SqlState::INSUFFICIENT_PRIVILEGE);
 }
 
 /// Every statement the ledger has, with the values it had, as the server logged it: run again without
