@@ -1,7 +1,7 @@
 //! The command line as a whole: the options every command takes, and the list of commands. Each
 //! command's own arguments are in its file under `commands/`.
 
-use std::{fmt::Write as _, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use haft_contract::{
@@ -45,23 +45,13 @@ use crate::{
     name = "haft",
     version,
     max_term_width = 100,
-    after_help = after_help()
+    after_help = exit::after_help()
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: GlobalArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-/// What `haft --help` ends with.
-fn after_help() -> String {
-    let mut text =
-        "Start with `haft init` in a directory an agent may work in.\n\nExit codes:".to_owned();
-    for (code, meaning) in exit::codes() {
-        let _ = write!(text, "\n  {code:>3}  {meaning}");
-    }
-    text
 }
 
 /// What every command understands.

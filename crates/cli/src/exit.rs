@@ -1,5 +1,5 @@
 //! The program's exit codes, for scripts to rely on. Each number means one thing and never changes
-//! its meaning; `docs/guide/reference.md` prints this table.
+//! its meaning; `haft --help` lists them.
 
 use std::process::ExitCode;
 
@@ -118,11 +118,12 @@ impl Exit {
 /// The exit code of a program that was told twice to stop, as shells report an interrupt.
 pub(crate) const STOPPED_AT_ONCE: i32 = 130;
 
-/// Every number that the program can end with, and what it means.
-pub(crate) fn codes() -> impl Iterator<Item = (i32, &'static str)> {
-    let own = Exit::ALL.into_iter();
-    own.map(|exit| (i32::from(exit.code()), exit.meaning()))
-        .chain([(STOPPED_AT_ONCE, "Ctrl-C was pressed twice")])
+/// What `haft --help` ends with: where to start, and every exit code.
+pub(crate) fn after_help() -> String {
+    let start = "Start with `haft init` in a directory an agent may work in.";
+    let own = Exit::ALL.map(|exit| format!("\n  {:>3}  {}", exit.code(), exit.meaning()));
+    let own = own.concat();
+    format!("{start}\n\nExit codes:{own}\n  {STOPPED_AT_ONCE:>3}  Ctrl-C was pressed twice")
 }
 
 impl From<Exit> for ExitCode {

@@ -32,7 +32,7 @@ const REPLAY_LIMIT: Duration = if cfg!(debug_assertions) {
 const FEW: usize = 2_500;
 const MANY: usize = 100_000;
 
-const NEW: &str = "[policy]\nallow = [\n  \"bash(echo *)\",\n]\ndeny = [\"read(a.txt)\"]\n";
+const NEW: &str = "[policy]\nallow = [\n  \"bash(mkdir *)\",\n]\ndeny = [\"read(a.txt)\"]\n";
 
 #[test]
 #[ignore = "ci: needs bubblewrap"]
@@ -44,8 +44,8 @@ fn replay_says_what_other_rules_would_change() {
     for args in [
         &["call", "read", "a.txt"][..],
         &["call", "read", "b.txt"],
-        &["call", "bash", "echo one"],
-        &["call", "bash", "echo two"],
+        &["call", "bash", "mkdir one"],
+        &["call", "bash", "mkdir two"],
         &["call", "bash", "git push"],
         &["call", "nothing"],
         &["call", "bash", "curl -u ada:hunter22 http://localhost"],
@@ -80,12 +80,12 @@ fn replay_says_what_other_rules_would_change() {
     let group = &looser["groups"][0];
     assert_eq!(
         (&group["tool"], &group["program"]),
-        (&json!("bash"), &json!("echo"))
+        (&json!("bash"), &json!("mkdir"))
     );
     assert_eq!(group["rule"]["line"], 3);
     assert_eq!(group["calls"], 2, "{view:#}");
     let example = group["examples"][0]["call"].as_str().unwrap();
-    assert!(stage.haft(&["show", example]).ok().contains("echo one"));
+    assert!(stage.haft(&["show", example]).ok().contains("mkdir one"));
     assert_eq!(
         (&stricter["was"], &stricter["now"]),
         (&json!("allow"), &json!("deny"))
@@ -94,8 +94,8 @@ fn replay_says_what_other_rules_would_change() {
     let text = stage.haft(&["policy", "replay", "new.toml"]).ok();
     for line in [
         "ask → allow  2 calls",
-        "2  bash echo         by `bash(echo *)` at new.toml:3",
-        "command echo one",
+        "2  bash mkdir        by `bash(mkdir *)` at new.toml:3",
+        "command mkdir one",
         "3 of 7 calls would be decided differently from what was recorded, 2 would not",
         "1 call not decided again: ended before they had a plan",
     ] {
