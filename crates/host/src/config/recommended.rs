@@ -36,7 +36,7 @@ const PRESET_LINES: [(Preset, &str); 3] = [
     ),
     (
         Preset::Careful,
-        "asks before every change and every command; only reading is allowed",
+        "asks before every change; only looking is allowed",
     ),
 ];
 
@@ -70,7 +70,7 @@ fn first_calls(preset: Preset) -> &'static str {
     match preset {
         Preset::Careful => {
             "  haft call list path=.            a call that only reads is allowed
-  haft call bash 'date'            a command asks you first"
+  haft call bash 'touch made'      one that changes something asks you first"
         }
         Preset::Sandboxed | Preset::Workspace => {
             "  haft call write notes.txt hello  a change inside the workspace is allowed
