@@ -177,18 +177,27 @@ impl Coming {
     }
 
     /// Reads until this is among it; false if it is not by then, or nothing more can come.
+    ///
+    /// Every byte is compared once, however small the pieces are: what is wanted can be seventeen
+    /// megabytes, and a machine that is slow sends them in thousands of pieces.
     fn until(&mut self, wanted: &[u8], patience: Duration) -> bool {
         let until = Instant::now() + patience;
+        let (mut start, mut same) = (0, 0);
         while self.got.len() < READ {
             let left = until.saturating_duration_since(Instant::now());
             let Ok(chunk) = self.chunks.recv_timeout(left) else {
                 return false;
             };
-            let overlap = self.got.len().saturating_sub(wanted.len());
             self.got.extend(chunk);
-            let last = &self.got[overlap..];
-            if last.len() >= wanted.len() && memchr::memmem::find(last, wanted).is_some() {
-                return true;
+            while let Some(byte) = self.got.get(start + same) {
+                if *byte != wanted[same] {
+                    (start, same) = (start + 1, 0);
+                    continue;
+                }
+                same += 1;
+                if same == wanted.len() {
+                    return true;
+                }
             }
         }
         false
