@@ -14,6 +14,7 @@ use std::{
 use haft_contract::{
     Access, AgentId, Effects, Labels, Masks, PathMode, PathScope, Principal, ProviderId, ToolKey,
     ToolName,
+    access::ProcessAct,
     host::{
         Decision, GrantKey, GrantProposal, Policy, PolicyVersion, Question, RuleRef, ToolFacts,
         Verdict, Visibility,
@@ -194,7 +195,7 @@ impl CedarPolicy {
             }
             // Typed text may be a command to a shell that runs there, and cannot be distinguished
             // from other text: a rule over command texts is reason enough to ask.
-            (Some(access @ Access::Process(_)), CommandPart::Whole) => {
+            (Some(access @ Access::Process(process)), CommandPart::Whole) => {
                 let of_commands = COMMAND_TOOL.as_ref().map(command_tool);
                 let spoken_of = self.index.speaks_of_commands(slots)
                     || of_commands.is_some_and(|tool| {
@@ -203,6 +204,8 @@ impl CedarPolicy {
                     });
                 let shell = ShellFacts {
                     ordinary: !spoken_of,
+                    // It belongs to this session, and ending it changes no file.
+                    looks: !spoken_of && process.act == ProcessAct::Kill,
                     ..ShellFacts::default()
                 };
                 (self.index.matches(access), shell)

@@ -80,6 +80,8 @@ pub(crate) struct ShellFacts {
     pub(crate) concerning: bool,
     /// It deletes or rewrites something, even if that can be taken back.
     pub(crate) loses: bool,
+    /// It builds, tests, checks, looks or commits, and is not there to change files.
+    pub(crate) routine: bool,
 }
 
 /// An answer and why.
@@ -493,6 +495,7 @@ fn context(case: &EvaluationCase<'_>, protected: bool, approved: bool) -> Result
         ("legible".to_owned(), flag(case.shell.legible)),
         ("concerning".to_owned(), flag(case.shell.concerning)),
         ("loses".to_owned(), flag(case.shell.loses)),
+        ("routine".to_owned(), flag(case.shell.routine)),
         ("protected".to_owned(), flag(protected)),
         ("listed".to_owned(), flag(case.listed)),
     ];

@@ -4,7 +4,7 @@
 //! |---|---|---|---|---|
 //! | read a path in the workspace | allow | allow | allow | deny |
 //! | write a path in the workspace | allow | allow | ask | deny |
-//! | run a command | allow what a sandbox holds | the same, but what loses something asks | allow one that only looks, in a sandbox, else ask | deny |
+//! | run a command | allow what a sandbox holds | the same, but what loses something asks | allow what looks, and what builds, tests or commits where a sandbox holds it; else ask | deny |
 //! | a command that concerns a person, that stays, or that is not legible | ask | ask | ask | deny |
 //! | connect, query, send, call a remote tool | ask | ask | ask | deny |
 //! | a tool that only looks and touches nothing | allow | allow | allow | deny |
@@ -18,8 +18,8 @@
 //! A sandbox *holds* a command in tier T2 or T3 without network, where its changes are on record.
 //! Elsewhere only an *ordinary* command is allowed, in a sandbox, which is listed in
 //! `shell/commands.toml` with every word it has, which both parsers read alike, and which loses
-//! nothing. What concerns a person and what loses something is in `shell/concern.rs`, what is
-//! legible in `shell/legible.rs`.
+//! nothing. What concerns a person, what loses something and what is routine is in
+//! `shell/concern.rs`, what is legible in `shell/legible.rs`.
 
 use std::fmt;
 
@@ -33,8 +33,8 @@ pub enum Preset {
     Sandboxed,
     /// The same, but commands that delete files or rewrite history ask.
     Workspace,
-    /// Reads inside the workspace and sandboxed commands that only look are allowed, everything that
-    /// changes something asks.
+    /// Reads inside the workspace are allowed, and sandboxed commands that look, build, test or commit;
+    /// what is there to change files asks.
     Careful,
     /// Nothing asks; what no rule allows is denied.
     Locked,
@@ -125,8 +125,12 @@ const CAREFUL: &[(Option<Action>, &str)] = &[
     (Some(Action::Read), READ),
     (
         Some(Action::Command),
-        "permit (principal, action == Action::\"command\", resource)\n\
-         when { context.trusted && context.sandboxed && context.looks };",
+        r#"permit (principal, action == Action::"command", resource)
+when {
+  context.trusted && context.sandboxed &&
+  (context.looks || context.held && context.routine && !context.concerning &&
+   !context.stays && !context.loses)
+};"#,
     ),
     (None, ASK_THE_REST),
 ];

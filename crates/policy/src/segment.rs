@@ -2,7 +2,7 @@
 //! well enough for those that do not, and whether a preset knows it.
 
 use haft_contract::{
-    Access, PathMode,
+    Access, PathMode, WorkPath,
     host::{Question, Verdict},
 };
 
@@ -14,7 +14,7 @@ use crate::{
     masks,
     pattern::PatternScope,
     pattern_index::PatternId,
-    shell::{Class, Concern, Segment, TouchOrigin, UnclearReason},
+    shell::{Class, CommandTouch, Concern, Segment, TouchOrigin, UnclearReason},
 };
 
 /// The patterns that match a command, and what rules and presets must know about it. `paths`: a deny
@@ -53,6 +53,7 @@ pub(crate) fn patterns(
         legible: segment.legible,
         concerning: !segment.concerns.is_empty(),
         loses: segment.loses,
+        routine: is_routine(segment),
     };
     (matches.patterns, facts)
 }
@@ -130,11 +131,35 @@ fn is_ordinary(segment: &Segment, reading: &CommandReading) -> bool {
     understood && (segment.class() != Class::Unknown || !reading.analysis.is_script())
 }
 
+/// Whether it looks, builds, tests, checks or commits. A word that makes it run something else counts
+/// against it, unless running things is what it is there for: `python -m pytest`, not `git -c`. A
+/// message that is known only when it runs does not: `git commit -m "$(cat …)"`; nor does
+/// `git config`, whose writing is a concern.
+fn is_routine(segment: &Segment) -> bool {
+    let runs = segment.routine && segment.name() != Some("git");
+    let harmless = |word: &str| segment.routine && (word.contains('$') || word == "config");
+    segment.legible
+        && (runs || segment.hazards().all(harmless))
+        && (segment.routine || segment.class() == Class::Looks || segment.starts_nothing())
+}
+
 /// Whether a deny or ask rule might apply to it but this cannot be determined.
 fn doubtful(index: &Index, slots: &Slots, segment: &Segment, named: bool, paths: bool) -> bool {
     let hidden = segment.hazards().next().is_some() && !named;
     let opaque = !segment.unclear.is_empty() || hidden;
     if (paths && segment.vague) || (opaque && (paths || index.speaks_of_commands(slots))) {
+        return true;
+    }
+    let denied = |path: &WorkPath| {
+        let access = Access::read(path.clone());
+        let touch = CommandTouch {
+            access: access.clone(),
+            how: TouchOrigin::Maybe,
+            tree: false,
+        };
+        index.restricts(slots, &touch, &access)
+    };
+    if segment.quoted.iter().any(denied) {
         return true;
     }
     // Git keeps copies of files where no mask hides them: `git show HEAD:.env`.

@@ -36,7 +36,7 @@ const PRESET_LINES: [(Preset, &str); 3] = [
     ),
     (
         Preset::Careful,
-        "asks before every change; only looking is allowed",
+        "asks before every change of a file; looking, building and testing are allowed",
     ),
 ];
 

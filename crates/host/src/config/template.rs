@@ -14,7 +14,8 @@ const TEMPLATE: &str = r#"# Haft: what agents may do in this workspace.
 # sandboxed  what a sandbox without network holds and `haft undo` takes back is allowed; the
 #            network, installs, leaving the workspace and what cannot be taken back ask you
 # workspace  the same, but commands that delete files or rewrite history ask you as well
-# careful    reads inside the workspace are allowed; everything that changes something asks you
+# careful    reads are allowed, and in the sandbox looking, building, testing and committing;
+#            everything that is there to change a file asks you
 # locked     nothing asks; what no rule allows is denied (for machines without a person)
 preset = "PRESET"
 

@@ -20,6 +20,7 @@ use super::{
     may_name::{BEFORE_PATHS, may_be_protected, may_name, paths_in, without_option},
     options::has,
     parse::{Assignment, ParsedCommand, Redirection, parse},
+    quoted_path::quoted_paths,
     second::{SecondOpinion, opinion},
     segment::{Segment, name_of},
     star::{runs_files, unlisted},
@@ -250,6 +251,7 @@ impl Analyst<'_> {
         let runs_files = ordinary && runs_files(&name, &words);
         let runs = runs(&self.directories, &name, &words);
         let may_name = may_name(&self.directories, &words, &redirections);
+        let quoted = quoted_paths(&self.directories, &name, &words, &beside);
         let place = self.segments.len();
         self.push(Segment {
             text,
@@ -261,6 +263,7 @@ impl Analyst<'_> {
             may_name,
             touches: touched.touches,
             names: touched.named,
+            quoted,
             unclear,
             hazards,
             unlisted,
@@ -269,6 +272,7 @@ impl Analyst<'_> {
             vague: touched.vague,
             concerns: reading.concerns,
             loses: reading.loses,
+            routine: reading.routine,
             legible: false,
         })?;
         self.inside(place, &name, found, inside, depth)
@@ -554,6 +558,7 @@ fn blank(text: &str, inside: &[String]) -> Segment {
         may_name: Vec::new(),
         touches: Vec::new(),
         names: Vec::new(),
+        quoted: Vec::new(),
         unclear: Vec::new(),
         hazards: Vec::new(),
         unlisted: Vec::new(),
@@ -562,6 +567,7 @@ fn blank(text: &str, inside: &[String]) -> Segment {
         vague: false,
         concerns: Vec::new(),
         loses: false,
+        routine: false,
         legible: false,
     }
 }

@@ -32,6 +32,7 @@ pub(super) enum FormList {
     Processes,
     Stays,
     Loses,
+    Routine,
 }
 
 /// One form of a command.
@@ -57,6 +58,9 @@ pub(super) enum FormCheck {
     Kept,
     Lasting,
     Removes,
+    Scratch,
+    Script,
+    Selects,
 }
 
 /// What a word that is known only when it runs counts as.
@@ -79,7 +83,7 @@ pub(super) fn command_forms() -> Option<&'static CommandForms> {
 }
 
 impl FormList {
-    const ALL: [(Self, &'static str); 9] = [
+    const ALL: [(Self, &'static str); 10] = [
         (Self::Network, "network"),
         (Self::History, "history"),
         (Self::Deletes, "deletes"),
@@ -89,12 +93,15 @@ impl FormList {
         (Self::Processes, "processes"),
         (Self::Stays, "stays"),
         (Self::Loses, "loses"),
+        (Self::Routine, "routine"),
     ];
 
     fn unknown_words(self) -> UnknownWords {
         match self {
             // What loses something can be taken back, so a message that is not known is no reason.
             Self::Loses => UnknownWords::Miss,
+            // A form that is a reason not to ask has to be there for certain.
+            Self::Routine => UnknownWords::Miss,
             Self::Network
             | Self::History
             | Self::Deletes
@@ -122,6 +129,7 @@ impl CommandForms {
         for (list, form) in forms.flatten() {
             let applies = !found.contains(list)
                 && form.fits(program, words, list.unknown_words())
+                && (*list != FormList::Routine || form.excludes_nothing_unknown(words))
                 && form.check.is_none_or(&holds);
             if applies {
                 found.push(*list);
@@ -140,11 +148,12 @@ impl CommandForm {
         if self.absent.iter().any(literal) {
             return false;
         }
+        // A form that names `--` is about what follows it, too.
+        let through = self.options.iter().flatten().any(|option| option == "--");
         let options_after = |start: usize| {
             let given = |option: &String| {
                 let words = words.iter().skip(start);
-                let mut options =
-                    words.take_while(|word| option == "--" || word.text() != Some("--"));
+                let mut options = words.take_while(|word| through || word.text() != Some("--"));
                 options.any(|word| match word.text() {
                     Some(text) => is_given(option, text),
                     None => unknown == UnknownWords::Match && word.may_be_option(),
@@ -163,6 +172,18 @@ impl CommandForm {
             1..words.len()
         };
         starts.any(|start| self.has_operands(words, start, unknown) && options_after(start))
+    }
+
+    /// Whether no word that is known only when it runs may be an option this form excludes.
+    fn excludes_nothing_unknown(&self, words: &[Word]) -> bool {
+        let mut words = words.iter().skip(1);
+        // `localhost:$port` begins with what no option begins with.
+        let begins_plainly = |word: &Word| {
+            let raw = word.raw.trim_start_matches(['"', '\'']);
+            raw.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/')
+        };
+        let is_none = |word: &Word| !word.may_be_option() || begins_plainly(word);
+        self.absent.is_empty() || words.all(|word| word.text().is_some() || is_none(word))
     }
 
     fn has_operands(&self, words: &[Word], start: usize, unknown: UnknownWords) -> bool {
@@ -242,6 +263,9 @@ fn form(line: &str) -> Result<CommandForm, String> {
                 "kept" => FormCheck::Kept,
                 "lasting" => FormCheck::Lasting,
                 "removes" => FormCheck::Removes,
+                "scratch" => FormCheck::Scratch,
+                "script" => FormCheck::Script,
+                "selects" => FormCheck::Selects,
                 other => return Err(format!("unknown check `{other}`")),
             });
         } else if let Some(word) = token.strip_prefix('!') {
@@ -294,5 +318,16 @@ mod tests {
         assert!(!network("npm ci --offline"));
         assert!(!network("go mod tidy -diff"));
         assert!(!lists("git $x").contains(&FormList::Loses));
+        let routine = |text: &str| lists(text).contains(&FormList::Routine);
+        assert!(routine("cargo test --workspace"));
+        assert!(routine("eslint src"));
+        assert!(routine("git commit -m x"));
+        assert!(routine("cargo fmt --all -- --check"));
+        assert!(!routine("cargo fmt --all"));
+        assert!(!routine("cargo clippy --fix"));
+        assert!(!routine("cargo $x"));
+        assert!(!routine("eslint $x"));
+        assert!(!routine("gofmt -w ring"));
+        assert!(!routine("unknown --version"));
     }
 }

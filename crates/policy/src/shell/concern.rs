@@ -64,6 +64,8 @@ pub(super) struct CommandConcerns {
     pub(super) concerns: Vec<Concern>,
     /// Whether it deletes or rewrites anything, even if that can be taken back.
     pub(super) loses: bool,
+    /// Whether it builds, tests, checks, looks or commits, and is not there to change files.
+    pub(super) routine: bool,
 }
 
 /// A command and where it stands.
@@ -96,6 +98,7 @@ pub(super) fn read(command: &CommandPlace<'_>) -> CommandConcerns {
         return CommandConcerns {
             concerns: vec![Concern::Unread],
             loses: true,
+            routine: false,
         };
     };
     let mut found = CommandConcerns::default();
@@ -117,6 +120,7 @@ pub(super) fn read(command: &CommandPlace<'_>) -> CommandConcerns {
         launched.map_or("", name_of).clone_into(&mut name);
         depth += 1;
     }
+    found.routine |= command.is_program_of_the_workspace();
     if leads_out(command) {
         found.concerns.push(Concern::Outside);
     }
@@ -139,6 +143,10 @@ impl CommandConcerns {
             FormList::Stays => Concern::Stays,
             FormList::Loses => {
                 self.loses = true;
+                return;
+            }
+            FormList::Routine => {
+                self.routine = true;
                 return;
             }
         };
@@ -190,7 +198,31 @@ impl CommandPlace<'_> {
                 let scratch = database.is_some_and(|word| self.is_scratch(word.shown()));
                 !scratch && operands.any(|word| says(word, &["delete", "drop", "truncate"]))
             }
+            FormCheck::Scratch => {
+                let scratch = |word: &Word| word.text().is_some_and(|path| self.is_scratch(path));
+                operands().count() > 0 && operands().all(scratch)
+            }
+            FormCheck::Script => operands().next().is_some_and(|word| {
+                let path = word.text().filter(|path| *path != "-");
+                path.is_some_and(|path| self.directories.is_inside_from_here(path))
+            }),
+            FormCheck::Selects => {
+                self.redirections.is_empty() && operands().count() > 0 && operands().all(selects)
+            }
         }
+    }
+
+    /// Whether the program itself is a file of the workspace or made for a trial, and not a tool
+    /// installed there: `./build/list`, `./tests/many.sh`, and not `.venv/bin/black`.
+    fn is_program_of_the_workspace(&self) -> bool {
+        let program = self.words.first().and_then(Word::text);
+        program.is_some_and(|program| {
+            let installed = |part: &str| INSTALLED.contains(&part);
+            let inside = || self.directories.is_inside_from_here(program);
+            program.contains('/')
+                && !program.split('/').any(installed)
+                && (inside() || self.is_scratch(program))
+        })
     }
 
     /// Whether a path is in the sandbox's own temporary directory, and not in a workspace there.
@@ -256,6 +288,44 @@ pub(super) fn is_scratch(path: &str) -> bool {
     let beneath = path.strip_prefix("/tmp");
     beneath.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         && !path.split('/').any(|part| part == "..")
+}
+
+/// Directories of a workspace that hold other people's programs.
+const INSTALLED: [&str; 5] = [".venv", "venv", "env", "node_modules", "vendor"];
+
+/// Whether a word of `sqlite3` asks for something and changes nothing, or is only a file.
+fn selects(word: &Word) -> bool {
+    let changes = [
+        "insert",
+        "update",
+        "delete",
+        "replace",
+        "create",
+        "drop",
+        "alter",
+        "attach",
+        "detach",
+        "vacuum",
+        "reindex",
+        "pragma",
+        "copy",
+        "install",
+        "load",
+        "import",
+        "restore",
+        "save",
+        "output",
+        "once",
+        "shell",
+        "system",
+        "excel",
+        "log",
+        "writefile",
+        "edit",
+        "backup",
+        "read",
+    ];
+    word.text().is_some() && !says(word, &changes)
 }
 
 fn is_option(word: &Word) -> bool {

@@ -25,6 +25,7 @@ mod limits;
 mod may_name;
 mod options;
 mod parse;
+mod quoted_path;
 mod second;
 mod segment;
 mod star;

@@ -1,6 +1,6 @@
 //! One command of a script, with everything known about it before it runs.
 
-use haft_contract::PathMode;
+use haft_contract::{PathMode, WorkPath};
 
 use super::{
     concern::Concern,
@@ -33,6 +33,8 @@ pub struct Segment {
     pub(crate) touches: Vec<CommandTouch>,
     /// The paths among its words and redirections, as written.
     pub(crate) names: Vec<(PathMode, String)>,
+    /// The workspace paths that code among its words or beside them quotes.
+    pub(crate) quoted: Vec<WorkPath>,
     pub(crate) unclear: Vec<UnclearReason>,
     pub(crate) hazards: Vec<Hazard>,
     /// The indexes of words that a star does not match without a sandbox that limits their effect.
@@ -45,6 +47,8 @@ pub struct Segment {
     pub(crate) concerns: Vec<Concern>,
     /// Whether it deletes or rewrites something, even if that can be taken back.
     pub(crate) loses: bool,
+    /// Whether it builds, tests, checks, looks or commits, and is not there to change files.
+    pub(crate) routine: bool,
     /// Whether it shows which programs run.
     pub(crate) legible: bool,
 }
@@ -128,6 +132,12 @@ impl Segment {
     pub fn hazards(&self) -> impl Iterator<Item = &str> {
         let hidden = self.hazards.iter().filter(|hazard| !hazard.accounted);
         hidden.map(|hazard| hazard.word.as_str())
+    }
+
+    /// Whether it starts no program and opens no file: it sets variables of the shell, or is the
+    /// head of a loop whose commands are judged by themselves.
+    pub(crate) fn starts_nothing(&self) -> bool {
+        self.words.is_empty() && self.beside.is_empty()
     }
 
     /// What it is known to do.

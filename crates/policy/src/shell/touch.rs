@@ -440,7 +440,7 @@ fn folded(text: &str) -> String {
 }
 
 /// Programs that run the file they are given.
-const RUN_A_FILE: &str = "sh bash dash zsh ksh mksh ash fish source . python python2 python3 pypy pypy3 \
+pub(super) const RUN_A_FILE: &str = "sh bash dash zsh ksh mksh ash fish source . python python2 python3 pypy pypy3 \
      perl ruby node nodejs bun deno php lua luajit";
 
 /// The programs and scripts a command runs: a bare name, or absolute paths.

@@ -95,3 +95,10 @@ fn sandboxed_asks_fairly_about_the_commands_of_a_day() {
 fn workspace_asks_fairly_about_the_commands_of_a_day() {
     check("workspace", 21);
 }
+
+/// What is there to change files asks; building, testing, looking and committing do not. A quarter of
+/// the 425 calls of the days is the goal, edits by other tools among them.
+#[test]
+fn careful_asks_fairly_about_what_is_not_there_to_change_files() {
+    check("careful", 84);
+}

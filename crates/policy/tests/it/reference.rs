@@ -248,8 +248,12 @@ fn default(preset: &str, call: &Call, thing: &Thing<'_>) -> Verdict {
         Thing::Segment(_, segment) => {
             // The sandbox holds the others.
             let deletes = *segment == "rm x";
-            let by_preset = matches!(preset, "sandboxed" | "workspace");
-            by_preset && call.plan.tier() == Tier::T2 && !deletes
+            let by_preset = match preset {
+                "sandboxed" | "workspace" => !deletes,
+                "careful" => *segment == "ls",
+                _ => false,
+            };
+            by_preset && call.plan.tier() == Tier::T2
         }
         Thing::Tool => {
             let accesses = &call.plan.accesses();
