@@ -2,7 +2,7 @@
 //! listens for every address there is.
 
 use std::{
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::{IpAddr, Ipv6Addr, Shutdown, TcpListener, TcpStream},
     sync::{Arc, Condvar, Mutex},
     thread,
@@ -107,7 +107,13 @@ impl Server {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut said = Vec::new();
         let mut buffer = [0; 4096];
-        while let Ok(count @ 1..) = stream.read(&mut buffer) {
+        loop {
+            let count = match stream.read(&mut buffer) {
+                // A machine that is frozen for a while interrupts a read that has a time limit.
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Ok(count @ 1..) => count,
+                Ok(_) | Err(_) => break,
+            };
             said.extend_from_slice(&buffer[..count]);
             if is_whole(&said) {
                 let _ = stream.write_all(answer_to(&said).as_bytes());

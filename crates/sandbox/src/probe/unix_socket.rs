@@ -140,7 +140,10 @@ fn descriptor_receive(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; 256];
     let mut room = [IoSliceMut::new(&mut bytes)];
-    let received = rustix::net::recvmsg(&stream, &mut room, &mut control, RecvFlags::CMSG_CLOEXEC);
+    // Being stopped for a while interrupts what has a time limit.
+    let received = rustix::io::retry_on_intr(|| {
+        rustix::net::recvmsg(&stream, &mut room, &mut control, RecvFlags::CMSG_CLOEXEC)
+    });
     if let Err(errno) = received {
         return Ok(Verdict::refused(errno, "recvmsg"));
     }
