@@ -19,6 +19,7 @@ use crate::{
         batch::BatchArgs,
         call::CallArgs,
         completions::CompletionsArgs,
+        config::ConfigArgs,
         diff::DiffArgs,
         docs::DocsArgs,
         doctor::DoctorArgs,
@@ -187,6 +188,7 @@ pub(crate) enum Command {
     Trust(TrustArgs),
     Recover(RecoverArgs),
     Record(RecordArgs),
+    Config(ConfigArgs),
     Completions(CompletionsArgs),
     #[command(hide = true)]
     Docs(DocsArgs),

@@ -3,19 +3,36 @@
 
 use std::fmt::Write as _;
 
-use clap::{Args, CommandFactory as _};
-use haft_host::config::env::VARIABLES;
+use clap::{Args, CommandFactory as _, ValueEnum};
+use haft_host::config::{env::VARIABLES, keys};
 
 use super::App;
 use crate::{args::Cli, exit::Exit, stop::Stop};
 
-/// Print the command-line reference as Markdown
+/// Print a page of the guide as Markdown
 #[derive(Debug, Args)]
-pub(crate) struct DocsArgs {}
+pub(crate) struct DocsArgs {
+    /// The page
+    #[arg(default_value = "reference")]
+    page: Page,
+}
+
+/// The pages that are made from the program.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Page {
+    /// The command line
+    Reference,
+    /// The keys of haft.toml
+    Configuration,
+}
 
 /// Runs the command.
-pub(crate) fn run(_: &DocsArgs, app: &App) -> Result<Exit, Stop> {
-    app.output.content(&reference())?;
+pub(crate) fn run(args: &DocsArgs, app: &App) -> Result<Exit, Stop> {
+    let text = match args.page {
+        Page::Reference => reference(),
+        Page::Configuration => keys::guide(),
+    };
+    app.output.content(&text)?;
     Ok(Exit::Ok)
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod arguments;
 pub(crate) mod batch;
 pub(crate) mod call;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod consequences;
 pub(crate) mod diff;
 pub(crate) mod docs;
@@ -72,6 +73,7 @@ pub(crate) async fn run(command: Command, app: &App) -> Result<Exit, Stop> {
         Command::Trust(args) => trust::run(&args, app).await,
         Command::Record(args) => record::run(&args, app).await,
         Command::Recover(args) => recover::run(&args, app).await,
+        Command::Config(args) => config::run(&args, app),
         Command::Completions(args) => completions::run(&args, app),
         Command::Docs(args) => docs::run(&args, app),
     }

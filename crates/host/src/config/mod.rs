@@ -12,10 +12,12 @@
 
 pub mod catalog;
 pub mod client_questions;
+pub mod effective;
 pub mod env;
 pub mod file;
 #[cfg(test)]
 mod fuzz;
+pub mod keys;
 pub mod launcher;
 pub mod limits;
 pub mod loop_guard;
