@@ -148,7 +148,8 @@ impl CallSetup {
             principal.user.to_string(),
             asking,
             cancel.clone(),
-        );
+        )
+        .home(app.env.home_text());
         let (suggest, mounts) = (builder.suggest(), builder.mounts());
         let advice = Advice::new(place, suggest, Arc::clone(&principal), mounts);
         let advice = Arc::new(advice);

@@ -82,6 +82,12 @@ pub const VARIABLES: &[(&str, &str)] = &[
 ];
 
 impl Env {
+    /// The home directory as text.
+    pub fn home_text(&self) -> Option<String> {
+        let home = self.home.as_deref()?;
+        home.to_str().map(str::to_owned)
+    }
+
     /// The user the program runs as: by name, or by number if there is no name.
     pub fn user_id(&self) -> Result<UserId, IdentityError> {
         let named = self

@@ -16,6 +16,7 @@ use haft_host::{
     config::{Env, client_questions::AskingSettings},
     error::chain,
     orphans,
+    question::{self, DrawingContext, Room},
     state::http_token::HttpToken,
 };
 use haft_mcp::{
@@ -39,7 +40,6 @@ use crate::{
     prompt::grant_choice,
     stop::Stop,
     terminal::{Colours, Page, Style},
-    view::approval::{self, BoxSize},
 };
 
 /// The agent's name if nobody gave one.
@@ -255,14 +255,19 @@ impl ServeSetup {
     }
 }
 
-/// A question for a client to show to its person, in brief.
+/// A question for a client to show to its person.
 fn drawn(request: &ApprovalRequest, window: Window) -> Option<QuestionText> {
-    let why = &request.decision.reason;
-    let room = window.columns.map_or(BoxSize::Enough, BoxSize::Narrow);
-    let page = approval::brief(&request.form, request.digest, why, room).ok()?;
+    let room = window.columns.map_or(Room::Enough, Room::Narrow);
+    let cx = DrawingContext {
+        why: Some(&request.decision.reason),
+        home: None,
+        room,
+    };
+    let drawing = question::draw(&request.form, request.digest, cx).ok()?;
+    let page = Page::new().text_lines(&drawing.lines(None));
     let page = match room {
-        BoxSize::Narrow(columns) => page.wrapped(columns),
-        BoxSize::Enough => page,
+        Room::Narrow(columns) => page.wrapped(columns),
+        Room::Enough => page,
     };
     Some(QuestionText {
         text: page.render(Colours::Off),
