@@ -12,7 +12,7 @@ use haft_contract::{
     host::{ApprovalRequest, Clock as _},
 };
 use haft_host::{
-    Host, HostBuilder, ancestry,
+    FirstAnswer, Host, HostBuilder, OtherPlaces, ancestry,
     config::{Env, client_questions::AskingSettings},
     error::chain,
     orphans,
@@ -130,7 +130,9 @@ impl ServeSetup {
         catalog: Option<Mode>,
     ) -> Result<Self, Stop> {
         let settings = app.settings()?;
-        let asking = settings.asking;
+        let asking = settings.asking.clone();
+        let (places, notes) = OtherPlaces::of(&asking.places, &app.env);
+        app.notes(&notes);
         let catalog = settings.catalog.catalog(catalog);
         let clients = Arc::<Clients>::default();
         let calls = LiveCalls::new(Arc::clone(&clients));
@@ -142,7 +144,7 @@ impl ServeSetup {
         let approver = ProtocolApprover::new(Arc::clone(&calls), elicitation, Arc::new(drawn));
         let mut builder = HostBuilder::from_settings(settings)?
             .events(Arc::clone(&calls) as _)
-            .approver(approver)
+            .approver(FirstAnswer::new(approver, places))
             .clients(clients)
             .serves();
         if catalog.may_search() {
