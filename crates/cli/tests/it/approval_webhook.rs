@@ -2,6 +2,7 @@
 //! which answers count.
 
 use std::{
+    fmt::Write as _,
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
     sync::{Arc, Mutex},
@@ -20,7 +21,11 @@ fn hmac(key: &[u8], message: &[u8]) -> String {
     padded[..key.len()].copy_from_slice(key);
     let inner = Sha256::digest([&padded.map(|byte| byte ^ 0x36)[..], message].concat());
     let outer = Sha256::digest([&padded.map(|byte| byte ^ 0x5c)[..], &inner].concat());
-    outer.iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut hex = String::new();
+    for byte in outer {
+        write!(hex, "{byte:02x}").unwrap();
+    }
+    hex
 }
 
 fn now() -> u64 {
@@ -117,8 +122,8 @@ impl Service {
     }
 }
 
-/// The question of a request; nothing for one that only looks.
-fn read(stream: &mut TcpStream) -> Option<Option<Value>> {
+/// The question of a request, none for one that only looks; `None` for a broken connection.
+fn read(stream: &mut TcpStream) -> Option<Vec<Value>> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     loop {
@@ -134,7 +139,7 @@ fn read(stream: &mut TcpStream) -> Option<Option<Value>> {
                 })
                 .unwrap_or(0);
             if body.len() >= length {
-                return Some(serde_json::from_str(body).ok());
+                return Some(serde_json::from_str(body).into_iter().collect());
             }
         }
         match stream.read(&mut buffer) {
