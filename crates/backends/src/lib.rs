@@ -11,12 +11,14 @@
 
 pub mod helper;
 mod local;
+mod notification;
 mod protected;
 pub mod remote;
 mod scripts;
 pub mod ssh;
 
 pub use local::{ChangeOptions, LocalBackend, LocalOptions, OpenError};
+pub use notification::{Notification, NotifySend};
 pub use scripts::{
     MAX_MANIFEST_BYTES, MAX_PROGRAM_BYTES, MAX_SCRIPTS, ScriptError, ScriptFile, load_scripts,
 };

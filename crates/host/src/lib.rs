@@ -13,19 +13,23 @@ mod assembly;
 mod builder;
 pub mod config;
 mod data_dir;
+mod desktop;
 pub mod error;
 mod first_answer;
 pub mod grant_history;
 mod host;
 pub mod mount;
 pub mod orphans;
+mod other_places;
 mod own_tools;
+pub mod question;
 mod record;
 pub mod record_file;
 pub mod record_migration;
 pub mod relative_time;
 pub mod replay;
 pub mod rules;
+pub mod screen_text;
 pub mod state;
 pub mod suggest;
 mod webhook;
@@ -37,9 +41,11 @@ pub use self::{
     assembly::{Assembly, problem},
     builder::HostBuilder,
     data_dir::platform_data_dir,
+    desktop::DesktopApprover,
     error::{HostError, HostErrorKind},
     first_answer::FirstAnswer,
     host::Host,
+    other_places::OtherPlaces,
     own_tools::configured_scripts,
     record::{Record, RecordOptions},
     webhook::{Webhook, WebhookError, WebhookKey},

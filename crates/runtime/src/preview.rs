@@ -14,7 +14,7 @@ use std::{
 use futures::FutureExt as _;
 use haft_contract::{
     Access, ErrorKind, PlanDigest, SealedPlan, ToolError, WorkPath,
-    access::{Command, CommandAccess},
+    access::{Command, CommandAccess, PathMode},
     context::PreviewContext,
     erased::ParsedInput,
     host::{Question, Verdict},
@@ -349,23 +349,52 @@ fn from_plan(plan: &SealedPlan) -> impl Iterator<Item = PreviewPart> {
     })
 }
 
-/// A one-line summary of a plan: the tool, and the first thing it does.
+/// A one-line summary of a plan: the tool, and the strongest thing it does.
 fn summary(plan: &SealedPlan) -> String {
     let tool = &plan.tool().tool;
-    let what = plan.accesses().first().map(|access| match access {
-        Access::Command(command) => command.command.text(),
-        Access::Path(path) => format!("{} {}", access.kind(), path.target()),
-        Access::Process(process) => process.text(),
-        Access::Host { host, port } => format!("{host}:{port}"),
-        Access::Database { source, .. } => format!("database {source}"),
-        Access::Message { channel, target } => format!("{target} on {channel}"),
-        Access::RemoteTool { provider, tool } => format!("{tool} at {provider}"),
-    });
-    let line = match what {
-        Some(what) => format!("{tool}: {what}"),
+    let accesses = plan.accesses().iter();
+    // `max_by_key` takes the last of several; the first one says more.
+    let line = match accesses.rev().max_by_key(|access| strength(access)) {
         None => tool.to_string(),
+        Some(Access::Path(path)) => match path.mode {
+            PathMode::Read => format!("{tool} reads {}", path.target()),
+            PathMode::Write => format!("{tool} writes {}", path.target()),
+        },
+        Some(Access::Command(command)) => format!("{tool}: {}", command.command.text()),
+        Some(Access::Process(process)) => format!("{tool}: {}", process.text()),
+        Some(Access::Host { host, port }) => format!("{tool} connects to {host}:{port}"),
+        Some(Access::Database { source, writes }) => {
+            let verb = if *writes { "changes" } else { "queries" };
+            format!("{tool} {verb} database {source}")
+        }
+        Some(Access::Message { channel, target }) => {
+            format!("{tool} sends to {target} on {channel}")
+        }
+        Some(Access::RemoteTool {
+            provider,
+            tool: called,
+        }) => {
+            format!("{tool}: {called} at {provider}")
+        }
     };
     one_line(&line)
+}
+
+/// How much an access says about a call: what it changes or runs, not what it reads for that.
+fn strength(access: &Access) -> u8 {
+    match access {
+        Access::Path(path) => match path.mode {
+            PathMode::Read => 0,
+            PathMode::Write => 4,
+        },
+        Access::Database { writes: false, .. } => 1,
+        Access::Host { .. } => 2,
+        Access::Process(_) => 3,
+        Access::Database { writes: true, .. }
+        | Access::Message { .. }
+        | Access::RemoteTool { .. } => 4,
+        Access::Command(_) => 5,
+    }
 }
 
 /// The most characters of a summary. It is for lists; nobody approves based on it.

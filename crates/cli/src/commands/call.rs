@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use clap::{Args, ValueEnum};
 use haft_contract::{Arguments, CallRequest, Outcome, Principal};
 use haft_host::{
-    Host, HostBuilder, WorkspaceSource,
+    FirstAnswer, Host, HostBuilder, OtherPlaces, WorkspaceSource,
     advice::{Advice, AdviceContext},
     config::Settings,
 };
@@ -137,6 +137,13 @@ impl CallSetup {
         calls: usize,
     ) -> Result<Self, Stop> {
         let place = AdviceContext::new(&settings, &app.env.current_dir);
+        let (places, notes) = match asking {
+            AnswerSource::Here | AnswerSource::Elsewhere => {
+                OtherPlaces::of(&settings.asking.places, &app.env)
+            }
+            AnswerSource::Never => (OtherPlaces::default(), Vec::new()),
+        };
+        app.notes(&notes);
         let builder = HostBuilder::from_settings(settings)?.workspace(workspace);
         app.notes(builder.notes());
         let watcher = Arc::new(Watcher::new(calls, app.output.stderr_is_terminal()));
@@ -148,14 +155,15 @@ impl CallSetup {
             principal.user.to_string(),
             asking,
             cancel.clone(),
-        );
+        )
+        .home(app.env.home_text());
         let (suggest, mounts) = (builder.suggest(), builder.mounts());
         let advice = Advice::new(place, suggest, Arc::clone(&principal), mounts);
         let advice = Arc::new(advice);
         let builder = builder
             .events(Arc::clone(&watcher) as _)
             .events(Arc::clone(&advice) as _)
-            .approver(approver);
+            .approver(FirstAnswer::new(approver, places));
         // Boxed, because it is opened once and its future is large.
         let host = Box::pin(Host::open(builder)).await?;
         app.recovered(host.recovery());

@@ -76,7 +76,7 @@ fn show(app: &App, effective: bool) -> Result<(), Stop> {
             "" => String::new(),
             both => format!("; two files set it: {both}"),
         };
-        page = page.styled(Style::Quiet, format!("  # {}{both}", origin(value))).end();
+        page = page.styled(Style::Dim, format!("  # {}{both}", origin(value))).end();
     }
     if values.is_empty() {
         page = page.text("no file sets anything; `--effective` prints the defaults").end();

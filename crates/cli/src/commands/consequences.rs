@@ -71,6 +71,9 @@ pub(crate) fn consequences(settings: &Settings) -> Page {
     for (key, value) in settings.loop_guard.iter() {
         page = page.field("loop guard", format!("{key} = {value}"));
     }
+    for line in settings.asking.places.lines() {
+        page = page.field("answers", line);
+    }
     for line in settings.undo.lines() {
         page = page.field("undo", line);
     }

@@ -1,5 +1,5 @@
 //! Asks the person at the terminal that made the call. The whole question is shown, escaped and
-//! uncut (`view/approval.rs` draws it); only what is typed after it appeared counts as an answer.
+//! uncut (`haft_host::question` draws it); only what is typed after it appeared counts as an answer.
 //! The same question may be answered from elsewhere meanwhile, and then this one ends.
 
 use std::{
@@ -15,7 +15,10 @@ use haft_contract::{
         GrantScope, GrantedWorkspace,
     },
 };
-use haft_host::suggest::Suggest;
+use haft_host::{
+    question::{QuestionDrawing, answer_keys},
+    suggest::Suggest,
+};
 use haft_runtime::SystemClock;
 use rustix::{
     event::{PollFd, PollFlags, Timespec},
@@ -28,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use super::grant_choice::{self, GrantDuration};
 use crate::{
     terminal::{Output, Page, Style, Watcher, visible},
-    view::approval,
+    view::question,
 };
 
 /// The longest answer that is read; valid ones are far shorter.
@@ -64,6 +67,7 @@ pub(crate) struct TerminalApprover {
     suggest: Suggest,
     watcher: Arc<Watcher>,
     user: String,
+    home: Option<String>,
     asking: AnswerSource,
     /// Cancelled when the person stops the program, which is not an answer.
     cancel: CancellationToken,
@@ -86,10 +90,17 @@ impl TerminalApprover {
             suggest,
             watcher,
             user,
+            home: None,
             asking,
             cancel,
             turn: Mutex::new(()),
         }
+    }
+
+    /// Sets the person's home directory, which questions write as `~`.
+    pub(crate) fn home(mut self, home: Option<String>) -> Self {
+        self.home = home;
+        self
     }
 
     /// Says where a question left open here can be answered.
@@ -108,25 +119,30 @@ impl TerminalApprover {
 
     async fn ask_here(&self, request: ApprovalRequest) -> ApprovalAnswer {
         let sentence = self.suggest.sentence(&request.principal, &request.plan);
-        let Ok(drawn) = approval::draw(&request.form, request.digest) else {
+        let why = Some(request.decision.reason.as_str());
+        let home = self.home.as_deref();
+        let Ok(drawn) = question::draw(&request.form, request.digest, why, home) else {
             let reason = "what would be shown is not what would run".to_owned();
             return ApprovalAnswer::NobodyThere { reason };
         };
         let _turn = self.turn.lock().await;
         let _quiet = self.watcher.quiet();
-        self.output.note(&question(&request, &drawn, &sentence));
+        let page = Page::new().end().page(question::page(&drawn));
+        self.output.note(&page.fitting_stderr());
         let standing = OpenPrompt(self);
         tokio::time::sleep(TIME_TO_LOOK).await;
         forget_what_was_typed();
-        let answer = self.answer(&request).await;
+        let details = details(&request, &drawn, &sentence);
+        let answer = self.answer(&request, &details).await;
         standing.answered();
         answer.unwrap_or(ApprovalAnswer::NobodyThere { reason: sentence })
     }
 
     /// Asks until there is an answer; `None` once there can be none.
-    async fn answer(&self, request: &ApprovalRequest) -> Option<ApprovalAnswer> {
+    async fn answer(&self, request: &ApprovalRequest, details: &Page) -> Option<ApprovalAnswer> {
+        let prompt = format!("{} [y/N] ", answer_keys());
         loop {
-            let typed = self.line("Allow this one call? [y/N] (r no, and why; a always) ");
+            let typed = self.line(&prompt);
             match typed.await?.to_ascii_lowercase().as_str() {
                 "y" | "yes" => return Some(request.approve(&self.user)),
                 "" | "n" | "no" => return Some(request.refuse(&self.user, None)),
@@ -149,7 +165,8 @@ impl TerminalApprover {
                         });
                     }
                 }
-                _ => self.say("Please answer y, n, r or a."),
+                "d" | "details" => self.output.note(details),
+                _ => self.say("Please answer y, a, n, r or d."),
             }
         }
     }
@@ -255,21 +272,17 @@ impl Drop for OpenPrompt<'_> {
     }
 }
 
-/// The question with what only this process knows about it: the call, why a person is asked, and
-/// the line that would allow it.
-fn question(request: &ApprovalRequest, drawn: &approval::RenderedQuestion, to_allow: &str) -> Page {
-    let page = Page::new()
-        .end()
-        .styled(Style::Warn, "Haft asks you about a call")
-        .end()
-        .styled(Style::Warn, "hint: ")
-        .text(to_allow)
-        .end()
+/// What only an auditor needs, with what only this process knows: the call, the question, and the
+/// line that would allow it.
+fn details(request: &ApprovalRequest, drawn: &QuestionDrawing, to_allow: &str) -> Page {
+    Page::new()
         .field("call", request.call.to_string())
         .field("question", request.id.to_string())
-        .field("why", visible::line(&request.decision.reason))
-        .page(drawn.whole());
-    page.fitting_stderr()
+        .page(question::details(drawn))
+        .styled(Style::Warn, "hint: ")
+        .text(visible::line(to_allow))
+        .end()
+        .fitting_stderr()
 }
 
 /// What a person types after a prompt, once they had time to read the text above it.

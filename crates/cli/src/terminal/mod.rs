@@ -4,9 +4,8 @@
 mod output;
 mod page;
 mod progress;
-pub(crate) mod sanitise;
-pub(crate) mod visible;
 
+pub(crate) use haft_host::screen_text::{sanitise, visible};
 pub(crate) use output::{ColorChoice, Format, Output, hint};
-pub(crate) use page::{Colours, Page, Style, wrap};
+pub(crate) use page::{Colours, Page, Style, stderr_columns, wrap};
 pub(crate) use progress::{Watcher, bar};

@@ -4,38 +4,23 @@
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style as Ansi};
+use haft_host::screen_text::TextLine;
 use rustix::termios::tcgetwinsize;
 
 use super::sanitise;
 
 /// How a piece looks on a terminal with colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Style {
-    /// As it is.
-    Plain,
-    /// Headings and names.
-    Strong,
-    /// Secondary information.
-    Dim,
-    /// Success.
-    Good,
-    /// Failure or denial.
-    Bad,
-    /// Needs attention.
-    Warn,
-}
+pub(crate) use haft_host::screen_text::Tone as Style;
 
-impl Style {
-    fn ansi(self) -> Option<Ansi> {
-        let colour = |colour: AnsiColor| Ansi::new().fg_color(Some(colour.into()));
-        match self {
-            Self::Plain => None,
-            Self::Strong => Some(Ansi::new().bold()),
-            Self::Dim => Some(Ansi::new().dimmed()),
-            Self::Good => Some(colour(AnsiColor::Green)),
-            Self::Bad => Some(colour(AnsiColor::Red).bold()),
-            Self::Warn => Some(colour(AnsiColor::Yellow)),
-        }
+fn ansi(style: Style) -> Option<Ansi> {
+    let colour = |colour: AnsiColor| Ansi::new().fg_color(Some(colour.into()));
+    match style {
+        Style::Plain => None,
+        Style::Strong => Some(Ansi::new().bold()),
+        Style::Dim => Some(Ansi::new().dimmed()),
+        Style::Good => Some(colour(AnsiColor::Green)),
+        Style::Bad => Some(colour(AnsiColor::Red).bold()),
+        Style::Warn => Some(colour(AnsiColor::Yellow)),
     }
 }
 
@@ -90,6 +75,16 @@ impl Page {
             .end()
     }
 
+    /// Adds lines drawn elsewhere.
+    pub(crate) fn text_lines(self, lines: &[TextLine]) -> Self {
+        lines.iter().fold(self, |page, line| {
+            let pieces = line.iter();
+            pieces
+                .fold(page, |page, (style, text)| page.styled(*style, text))
+                .end()
+        })
+    }
+
     /// Adds another page.
     pub(crate) fn page(mut self, other: Self) -> Self {
         self.pieces.extend(other.pieces);
@@ -131,9 +126,9 @@ impl Page {
 
     /// The same, wrapped to the width of standard error if that is a terminal.
     pub(crate) fn fitting_stderr(self) -> Self {
-        match tcgetwinsize(std::io::stderr()) {
-            Ok(size) if size.ws_col > 0 => self.wrapped(usize::from(size.ws_col)),
-            Ok(_) | Err(_) => self,
+        match stderr_columns() {
+            Some(columns) => self.wrapped(columns),
+            None => self,
         }
     }
 
@@ -141,7 +136,7 @@ impl Page {
     pub(crate) fn render(&self, colours: Colours) -> String {
         let mut text = String::new();
         for (style, piece) in &self.pieces {
-            match (colours, style.ansi()) {
+            match (colours, ansi(*style)) {
                 (Colours::On, Some(ansi)) if !piece.is_empty() => {
                     // Writing to a `String` cannot fail.
                     let _ = write!(text, "{ansi}{piece}{ansi:#}");
@@ -153,35 +148,73 @@ impl Page {
     }
 }
 
+/// The width of standard error, if that is a terminal.
+pub(crate) fn stderr_columns() -> Option<usize> {
+    let size = tcgetwinsize(std::io::stderr()).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
 /// The margin of a continued line.
 const CONTINUED: &str = "        ↳ ";
 
-/// Splits a line into the lines it takes on a screen of this width.
+/// Splits a line into the lines it takes on a screen of this width, between words where there are
+/// any. Nothing is lost: a space at the end of a line is still there.
 pub(crate) fn wrap(line: Vec<(Style, String)>, width: usize) -> Vec<Vec<(Style, String)>> {
+    let margin = CONTINUED.chars().count();
     // Narrower than this is unreadable, and a margin would leave no room.
-    let width = width.max(CONTINUED.chars().count() + 4);
-    let mut wrapped = Vec::new();
-    let mut current: Vec<(Style, String)> = Vec::new();
+    let width = width.max(margin + 4);
+    let letters = line
+        .iter()
+        .flat_map(|(style, text)| text.chars().map(|c| (*style, c)));
+    let mut wrapped: Vec<Vec<(Style, char)>> = Vec::new();
+    let mut current: Vec<(Style, char)> = Vec::new();
     let mut used = 0;
-    for (style, text) in line {
-        let mut piece = String::new();
-        for c in text.chars() {
-            let columns = columns(c);
-            if used + columns > width {
-                current.push((style, std::mem::take(&mut piece)));
-                wrapped.push(std::mem::take(&mut current));
-                current.push((Style::Dim, CONTINUED.to_owned()));
-                used = CONTINUED.chars().count();
-            }
-            used += columns;
-            piece.push(c);
+    for (style, c) in letters {
+        if used + columns(c) > width {
+            let word = last_word(&current);
+            // A word that fills more than half of a line is cut.
+            let whole = word.len() < current.len() && columns_of(word) * 2 <= width && c != ' ';
+            let kept = if whole {
+                current.len() - word.len()
+            } else {
+                current.len()
+            };
+            let rest = current.split_off(kept);
+            wrapped.push(std::mem::replace(&mut current, rest));
+            used = margin + columns_of(&current);
         }
-        if !piece.is_empty() {
-            current.push((style, piece));
-        }
+        used += columns(c);
+        current.push((style, c));
     }
     wrapped.push(current);
-    wrapped
+    let mut lines: Vec<Vec<(Style, String)>> = wrapped.iter().map(|line| pieces(line)).collect();
+    for line in lines.iter_mut().skip(1) {
+        line.insert(0, (Style::Dim, CONTINUED.to_owned()));
+    }
+    lines
+}
+
+/// The letters after the last space.
+fn last_word(letters: &[(Style, char)]) -> &[(Style, char)] {
+    let start = letters.iter().rposition(|(_, c)| *c == ' ');
+    let start = start.map_or(0, |space| space + 1);
+    letters.get(start..).unwrap_or_default()
+}
+
+fn columns_of(letters: &[(Style, char)]) -> usize {
+    letters.iter().map(|(_, c)| columns(*c)).sum()
+}
+
+/// Letters as pieces of one style each.
+fn pieces(letters: &[(Style, char)]) -> Vec<(Style, String)> {
+    let mut pieces: Vec<(Style, String)> = Vec::new();
+    for (style, c) in letters {
+        match pieces.last_mut() {
+            Some((last, text)) if last == style => text.push(*c),
+            Some(_) | None => pieces.push((*style, String::from(*c))),
+        }
+    }
+    pieces
 }
 
 /// How many columns of a terminal a character takes.
@@ -221,6 +254,18 @@ mod tests {
             .collect();
         assert!(text.contains("xAllow this one call?"), "{narrow}");
         assert_eq!(narrow.matches('你').count(), 10);
+        // Words are whole where they can be, and nothing is lost.
+        let words = "no rule allows writing `notes.txt` here ".repeat(3);
+        let narrow = Page::new().text(&words).wrapped(30).render(Colours::Off);
+        assert!(
+            narrow.lines().all(|line| !line.ends_with("notes.t")),
+            "{narrow}"
+        );
+        let again: String = narrow
+            .lines()
+            .map(|line| line.strip_prefix(CONTINUED).unwrap_or(line))
+            .collect();
+        assert_eq!(again, words);
         let wide = page.wrapped(200).render(Colours::Off);
         assert_eq!(wide.trim_end(), page.render(Colours::Off));
     }

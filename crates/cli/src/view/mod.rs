@@ -1,9 +1,9 @@
 //! What commands print: one JSON shape and one text for each thing. The JSON shapes are an
 //! interface; the domain types are not printed directly.
 
-pub(crate) mod approval;
 pub(crate) mod call;
 pub(crate) mod decision;
 pub(crate) mod grant;
 pub(crate) mod outcome;
+pub(crate) mod question;
 pub(crate) mod time;

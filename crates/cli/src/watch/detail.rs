@@ -8,15 +8,20 @@ use haft_contract::host::Timestamp;
 use super::state::{Item, ScreenSize};
 use crate::{
     terminal::{Page, Style, wrap},
-    view::{approval, time},
+    view::{
+        question::{self, QuestionDrawing},
+        time,
+    },
 };
 
 #[derive(Debug, Clone)]
 pub(super) struct Detail {
     pub(super) item: Arc<Item>,
-    page: Result<RenderedDetail, CannotShow>,
-    /// The lines at the width of the screen.
+    drawing: Result<QuestionDrawing, CannotShow>,
+    home: Option<String>,
+    /// The lines at the width of the screen; those that must be seen come first.
     pub(super) lines: Vec<Vec<(Style, String)>>,
+    /// Whether each of the lines that must be seen has been on the screen.
     seen: Vec<bool>,
     pub(super) top: usize,
     pub(super) opened: Timestamp,
@@ -24,12 +29,10 @@ pub(super) struct Detail {
     pub(super) open: bool,
     /// The reason being typed.
     pub(super) reason: Option<String>,
-}
-
-#[derive(Debug, Clone)]
-struct RenderedDetail {
-    facts: Page,
-    heart: Page,
+    /// Whether the record was read for why it is asked.
+    pub(super) explained: bool,
+    /// Whether what only an auditor needs is shown below.
+    with_details: bool,
 }
 
 /// Why a question cannot be shown, and so cannot be approved here.
@@ -53,33 +56,47 @@ impl CannotShow {
 }
 
 impl Detail {
-    /// Opens a question. It is scrolled to where what will happen starts, unless all of it fits.
-    pub(super) fn open(item: Arc<Item>, size: ScreenSize, now: Timestamp) -> Self {
-        let page = match &item.form {
-            None => Err(CannotShow::Secret),
-            Some(form) => match approval::draw(form, item.digest) {
-                Ok(drawn) => Ok(RenderedDetail {
-                    facts: Page::new()
-                        .field("question", item.id.to_string())
-                        .field("lapses", time::local(item.expires))
-                        .page(drawn.facts),
-                    heart: drawn.heart,
-                }),
-                Err(approval::FormMismatch) => Err(CannotShow::Altered),
-            },
-        };
+    /// Opens a question, at its beginning: what will happen comes first.
+    pub(super) fn open(
+        item: Arc<Item>,
+        size: ScreenSize,
+        now: Timestamp,
+        home: Option<String>,
+    ) -> Self {
         let mut detail = Self {
+            drawing: drawn(&item, None, home.as_deref()),
             item,
-            page,
+            home,
             lines: Vec::new(),
             seen: Vec::new(),
             top: 0,
             opened: now,
             open: true,
             reason: None,
+            explained: false,
+            with_details: false,
         };
         detail.fit(size);
         detail
+    }
+
+    /// Adds why it is asked, if the record knows. The line must be seen like the others.
+    pub(super) fn explain(&mut self, why: Option<&str>, size: ScreenSize) {
+        self.explained = true;
+        if why.is_some() {
+            self.drawing = drawn(&self.item, why, self.home.as_deref());
+            self.fit(size);
+        }
+    }
+
+    /// Shows or hides what only an auditor needs. What was seen stays seen: it comes first.
+    pub(super) fn toggle_details(&mut self, size: ScreenSize) {
+        let seen = self.seen.clone();
+        self.with_details = !self.with_details;
+        self.fit(size);
+        let top = if self.with_details { seen.len() } else { 0 };
+        self.seen = seen;
+        self.scroll_to(top, size);
     }
 
     /// Lays the lines out for a screen. Lines seen at another width must be seen again.
@@ -89,19 +106,24 @@ impl Detail {
             let lines = page.lines().into_iter();
             lines.flat_map(|line| wrap(line, width)).collect()
         };
-        let (facts, heart) = match &self.page {
-            Ok(drawn) => (laid_out(&drawn.facts), laid_out(&drawn.heart)),
-            Err(why) => (
-                Vec::new(),
-                laid_out(&Page::new().styled(Style::Bad, why.as_str())),
+        let (main, details) = match &self.drawing {
+            Ok(drawing) => (
+                Page::new().text_lines(&drawing.lines(Some(width))),
+                Page::new()
+                    .field("question", self.item.id.to_string())
+                    .field("call", self.item.call.to_string())
+                    .field("lapses", time::local(self.item.expires))
+                    .page(question::details(drawing)),
             ),
+            Err(why) => (Page::new().styled(Style::Bad, why.as_str()), Page::new()),
         };
-        let begin = facts.len();
-        self.lines = facts;
-        self.lines.extend(heart);
+        self.lines = laid_out(&main);
         self.seen = vec![false; self.lines.len()];
-        self.top = begin;
-        self.scroll_to(begin, size);
+        if self.with_details {
+            self.lines.push(Vec::new());
+            self.lines.extend(laid_out(&details));
+        }
+        self.scroll_to(0, size);
     }
 
     /// Scrolls so that this line is the first, as far as possible.
@@ -120,6 +142,16 @@ impl Detail {
 
     /// Why it cannot be approved here, if it cannot.
     pub(super) fn unshown(&self) -> Option<CannotShow> {
-        self.page.as_ref().err().copied()
+        self.drawing.as_ref().err().copied()
     }
+}
+
+fn drawn(
+    item: &Item,
+    why: Option<&str>,
+    home: Option<&str>,
+) -> Result<QuestionDrawing, CannotShow> {
+    let form = item.form.as_ref().ok_or(CannotShow::Secret)?;
+    question::draw(form, item.digest, why, home)
+        .map_err(|question::FormMismatch| CannotShow::Altered)
 }

@@ -15,9 +15,10 @@ mod update;
 use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
-    TenantId,
+    CallId, TenantId,
     host::{
-        AnswerError, AnswerPlace, Answerer, ApprovalStore, Clock as _, GivenAnswer, LedgerError,
+        AnswerError, AnswerPlace, Answerer, ApprovalStore, Clock as _, GivenAnswer, History,
+        LedgerError,
     },
 };
 use haft_runtime::SystemClock;
@@ -28,7 +29,7 @@ use self::{
     state::WatchState,
     update::{Event, WatchAction},
 };
-use crate::{exit::Exit, stop::Stop, terminal::Output, view::approval::MAX_LISTED};
+use crate::{exit::Exit, stop::Stop, terminal::Output, view::question::MAX_LISTED};
 
 /// How often the record is polled.
 const LOOK: Duration = Duration::from_millis(250);
@@ -36,18 +37,22 @@ const LOOK: Duration = Duration::from_millis(250);
 /// Follows the questions until the person leaves.
 pub(crate) async fn run(
     store: Arc<dyn ApprovalStore>,
+    history: &dyn History,
     tenant: TenantId,
     name: &str,
+    home: Option<String>,
     output: Output,
 ) -> Result<Exit, Stop> {
     let desk = WatchedQuestions {
         store,
+        history,
         tenant,
         name: name.to_owned(),
     };
     let mut ends = EndSignals::listen().map_err(|error| no_screen(&error))?;
     let mut screen = Screen::open(output.stdout_colours()).map_err(|error| no_screen(&error))?;
-    let mut watch = WatchState::new(screen.size().map_err(|error| no_screen(&error))?);
+    let size = screen.size().map_err(|error| no_screen(&error))?;
+    let mut watch = WatchState::new(size).home(home);
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -72,18 +77,23 @@ pub(crate) async fn run(
                 }
             }
         }
+        if let Some(item) = watch.unexplained().cloned() {
+            let why = desk.why(item.call).await;
+            watch.update(Event::Explained { id: item.id, why }, SystemClock.now());
+        }
         screen.draw(&watch).map_err(|error| no_screen(&error))?;
     }
 }
 
 /// The store, and who answers.
-struct WatchedQuestions {
+struct WatchedQuestions<'a> {
     store: Arc<dyn ApprovalStore>,
+    history: &'a dyn History,
     tenant: TenantId,
     name: String,
 }
 
-impl WatchedQuestions {
+impl WatchedQuestions<'_> {
     async fn look(&self) -> Event {
         let now = SystemClock.now();
         let pending = self.store.pending(&self.tenant, now, MAX_LISTED).await;
@@ -91,6 +101,13 @@ impl WatchedQuestions {
             Ok(pending) => Event::Fresh(pending),
             Err(error) => Event::Trouble(error.to_string()),
         }
+    }
+
+    /// Why a call asks, according to the record.
+    async fn why(&self, call: CallId) -> Option<String> {
+        let events = self.history.events(&self.tenant, call).await.ok()?;
+        let decided = events.iter().rev().find(|event| event.kind == "decided")?;
+        Some(decided.body.get("reason")?.as_str()?.to_owned())
     }
 
     async fn answer(&self, given: update::AnswerChoice) -> Event {

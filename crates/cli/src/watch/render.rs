@@ -1,6 +1,7 @@
 //! Draws a state. `terminal/visible.rs` has spelt out everything that is not ours before it gets
 //! here. Without colours, bold, dim and reversed tell the same things apart.
 
+use haft_host::question::answer_keys;
 use ratatui::{
     Frame,
     layout::{Constraint, Layout, Rect},
@@ -18,10 +19,8 @@ use crate::{
     view::time,
 };
 
-/// The keys of the list, of a question and of a reason.
+/// The keys of the list and of a reason.
 const LIST_KEYS: &str = "enter look  j/k move  g group  n refuse (a group)  ? help  q leave";
-const DETAIL_KEYS: &str =
-    "y allow once  n refuse  r refuse, and why  space/j/k scroll  ? help  q back";
 const REASON_KEYS: &str = "enter refuse with this reason  esc back";
 const REFUSE_ALL_KEYS: &str = "y refuse all of them  any other key: none";
 
@@ -36,7 +35,9 @@ const HELP: &[&str] = &[
     "",
     "At a question",
     "  y              allow this one call; counts once all of it was on the screen",
-    "  n              refuse          r   refuse, and tell the agent why",
+    "  n              deny            r   deny, and tell the agent why",
+    "  a              name the command that keeps a rule for calls like it",
+    "  d              show or hide the details: ids, the digest, the raw input",
     "  space b j k    scroll          g G   to the beginning, to the end",
     "  q, esc         back to the list, without an answer",
     "",
@@ -100,7 +101,7 @@ fn draw_mode(
                         above,
                     );
                 }
-                None => key_line(frame, DETAIL_KEYS),
+                None => key_line(frame, &format!("{} · ? help", answer_keys())),
             }
         }
         Mode::RefuseAll(items) => {

@@ -4,13 +4,13 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use haft_contract::{
-    PlanDigest,
+    CallId, PlanDigest,
     host::{Approval, ApprovalId, Timestamp},
 };
 use serde_json::Value;
 
 use super::detail::Detail;
-use crate::{terminal::visible, view::approval};
+use crate::{terminal::visible, view::question};
 
 /// From this many questions on, those of one kind share a line until the person wants otherwise.
 const MANY: usize = 20;
@@ -34,6 +34,7 @@ impl ScreenSize {
 #[derive(Debug, Clone)]
 pub(super) struct Item {
     pub(super) id: ApprovalId,
+    pub(super) call: CallId,
     pub(super) digest: PlanDigest,
     pub(super) form: Option<Arc<Value>>,
     pub(super) agent: String,
@@ -48,11 +49,12 @@ impl Item {
     pub(super) fn of(approval: Approval) -> Self {
         let agent = visible::line(approval.principal.agent.as_str());
         let kind = match &approval.form {
-            Some(form) => approval::kind(form),
+            Some(form) => question::kind(form),
             None => format!("{agent} (holds a secret)"),
         };
         Self {
             id: approval.id,
+            call: approval.call,
             digest: approval.digest,
             agent,
             summary: visible::line(&approval.summary),
@@ -124,6 +126,8 @@ pub(super) struct WatchState {
     pub(super) mode: Mode,
     /// The last message.
     pub(super) said: Option<String>,
+    /// The person's home directory, which questions write as `~`.
+    pub(super) home: Option<String>,
 }
 
 impl WatchState {
@@ -139,6 +143,21 @@ impl WatchState {
             selected: 0,
             mode: Mode::List,
             said: None,
+            home: None,
+        }
+    }
+
+    /// Sets the person's home directory.
+    pub(super) fn home(mut self, home: Option<String>) -> Self {
+        self.home = home;
+        self
+    }
+
+    /// The question being viewed, if nobody has said yet why it is asked.
+    pub(super) fn unexplained(&self) -> Option<&Arc<Item>> {
+        match &self.mode {
+            Mode::Detail(detail) if !detail.explained => Some(&detail.item),
+            Mode::Detail(_) | Mode::List | Mode::RefuseAll(_) | Mode::Help(_) => None,
         }
     }
 

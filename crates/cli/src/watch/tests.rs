@@ -203,6 +203,41 @@ fn a_key_that_was_on_its_way_is_no_answer() {
 }
 
 #[test]
+fn ap_08_details_neither_hide_the_question_nor_count_for_it() {
+    // What must be seen does not fit; looking at the details instead is not seeing it.
+    let pending = [approval("coder", "git push", 100)];
+    let mut watch = watching(&pending);
+    assert_eq!(press(&mut watch, "\ndGy"), []);
+    // What fits has been seen, whether the details are shown or not.
+    let pending = [approval("coder", "git push", 0)];
+    let mut watch = watching(&pending);
+    press(&mut watch, "\nd");
+    assert!(screen(&watch).contains("sha256"), "{}", screen(&watch));
+    assert_eq!(verdicts(&press(&mut watch, "y")), [GivenVerdict::Approve]);
+}
+
+#[test]
+fn ap_08_why_it_is_asked_must_be_seen_too() {
+    let pending = [approval("coder", "git push", 30)];
+    let mut watch = watching(&pending);
+    let large = ScreenSize {
+        width: 100,
+        height: 200,
+    };
+    press(&mut watch, "\n");
+    let item = watch.unexplained().cloned().unwrap();
+    watch.update(Event::Resized(large), at(6_500));
+    watch.update(Event::Resized(SMALL), at(6_600));
+    let why = Some("a rule asks".to_owned());
+    watch.update(Event::Explained { id: item.id, why }, at(6_700));
+    assert!(watch.unexplained().is_none());
+    assert_eq!(press(&mut watch, "y"), []);
+    press(&mut watch, "G");
+    let shown = screen(&watch);
+    assert!(shown.contains("asked because a rule asks"), "{shown}");
+}
+
+#[test]
 fn no_and_why() {
     let pending = [approval("coder", "git push", 0)];
     let refused = |reason: Option<&str>| GivenVerdict::Refuse {

@@ -30,6 +30,13 @@ pub(super) enum Event {
     Fresh(Vec<Approval>),
     /// The record could not be read.
     Trouble(String),
+    /// The record was read for why a question is asked.
+    Explained {
+        /// The question.
+        id: ApprovalId,
+        /// Why, if the record knows.
+        why: Option<String>,
+    },
     /// An answer was accepted, or not.
     Answered {
         /// The answer given.
@@ -94,6 +101,7 @@ impl WatchState {
             Event::Resized(size) => self.resized(size),
             Event::Fresh(pending) => self.fresh(pending),
             Event::Trouble(why) => self.said = Some(format!("the record cannot be read: {why}")),
+            Event::Explained { id, why } => self.explained(id, why.as_deref()),
             Event::Answered { given, result } => self.answered(&given, result),
         }
         Vec::new()
@@ -159,7 +167,17 @@ impl WatchState {
     }
 
     fn look_at(&mut self, item: Arc<Item>) {
-        self.mode = Mode::Detail(Box::new(Detail::open(item, self.size, self.now)));
+        let detail = Detail::open(item, self.size, self.now, self.home.clone());
+        self.mode = Mode::Detail(Box::new(detail));
+    }
+
+    fn explained(&mut self, id: ApprovalId, why: Option<&str>) {
+        let size = self.size;
+        if let Mode::Detail(detail) = &mut self.mode
+            && detail.item.id == id
+        {
+            detail.explain(why, size);
+        }
     }
 
     fn in_detail(&mut self, mut detail: Box<Detail>, key: Key) -> Vec<WatchAction> {
@@ -190,6 +208,7 @@ impl WatchState {
             }
             Key::Char('r') if detail.open => detail.reason = Some(String::new()),
             Key::Char('n' | 'r') => self.said = Some(NOT_OPEN.to_owned()),
+            Key::Char('d') => detail.toggle_details(size),
             Key::Char('a') => {
                 self.said = Some(format!(
                     "to keep a rule: haft approve {} --always",

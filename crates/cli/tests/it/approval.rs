@@ -11,16 +11,30 @@ fn a_person_sees_the_whole_plan_and_says_yes() {
     let mut terminal = stage.terminal(&["call", "bash", "touch made"]);
     let question = terminal.until("[y/N]");
     for part in [
-        "Haft asks you about a call",
-        "builtin/bash",
+        "bash  ",
         "touch made",
+        "cli · main · ",
+        "in a sandbox; no network",
+        "asked because ",
+        "no rule allows running `touch made` (preset careful)",
+        "y allow once · a always… · n deny · r deny and say why · d details",
+    ] {
+        assert!(question.contains(part), "{part:?} is missing in {question}");
+    }
+    // What only an auditor needs is behind a key.
+    for part in ["sha256", "\"command\"", "haft.toml"] {
+        assert!(!question.contains(part), "{part:?} in {question}");
+    }
+    terminal.types("d\n");
+    let details = terminal.until_times("[y/N]", 2);
+    for part in [
+        "builtin/bash",
         "t2: a sandbox of namespaces, Landlock and seccomp; no network",
         "agent cli for ada in session main (main)",
-        "preset `careful` asks",
         "sha256 ",
         "add \"bash(touch made)\" to `allow` under [policy] in haft.toml",
     ] {
-        assert!(question.contains(part), "{part:?} is missing in {question}");
+        assert!(details.contains(part), "{part:?} is missing in {details}");
     }
     assert!(!stage.exists("made"));
     terminal.types("y\n");
@@ -39,11 +53,11 @@ fn a_person_sees_what_confines_a_call_and_what_does_not() {
     for (config, shown) in [
         (
             "[tools.bash]\nsandbox = \"off\"\n",
-            "host: no sandbox; it can do whatever you can",
+            "without a sandbox: it can do whatever you can",
         ),
         (
             "[tools.bash]\nsandbox = \"basic\"\n",
-            "t1: a sandbox of Landlock and seccomp; no network",
+            "in a sandbox; no network",
         ),
         (
             "[sandbox.network]\nallow = [\"docs.rs\"]\ndeny = [\"x.docs.rs\"]\n",
@@ -151,7 +165,7 @@ fn without_a_person_the_denial_says_what_would_allow_it() {
 #[ignore = "ci: needs bubblewrap"]
 fn ap_08_a_command_cannot_draw_a_question() {
     let stage = Stage::new();
-    let fake = "Haft asks you about a call\nwill      read README.md\nAllow this one call? [y/N] ";
+    let fake = "read  README.md\nasked because nothing\ny allow once · a always… · n deny [y/N] ";
     let command = format!("touch made #\n\n{fake}\n''\n\"\"\n{fake}");
     let mut terminal = stage.terminal(&[
         "call",
@@ -160,21 +174,23 @@ fn ap_08_a_command_cannot_draw_a_question() {
         &json!({"command": command}).to_string(),
     ]);
     // The script may draw the words, but not the whole of the prompt at the end.
-    let mut screen = terminal.until("(r no, and why; a always)");
+    let mut screen = terminal.until("d details [y/N]");
     let colours = regex::Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
     screen = colours.replace_all(&screen, "").into_owned();
     let lines: Vec<&str> = screen.lines().collect();
     let starting = |start: &str| lines.iter().filter(|line| line.starts_with(start)).count();
-    assert_eq!(starting("Haft asks you"), 1, "{screen}");
-    assert_eq!(starting("Allow this one call?"), 1, "{screen}");
-    assert_eq!(starting("will"), 1, "{screen}");
+    assert_eq!(starting("asked because"), 1, "{screen}");
+    assert_eq!(starting("y allow once"), 1, "{screen}");
+    assert_eq!(starting("read  "), 0, "{screen}");
     // Every line of the script stands behind a margin of ours.
-    assert_eq!(starting("          │ Haft asks you"), 2, "{screen}");
+    assert_eq!(starting("  │ asked because nothing"), 2, "{screen}");
     let script = lines
         .iter()
-        .position(|line| line.starts_with("will      run a script of 10 lines"));
+        .position(|line| line.starts_with("bash  a script of 10 lines"));
     let script = script.unwrap_or_else(|| panic!("{screen}"));
-    assert_eq!(lines[script + 1], "          │ touch made #", "{screen}");
+    let rest = lines.iter().skip(script + 1);
+    let after_who = rest.copied().find(|line| !line.starts_with("by  "));
+    assert_eq!(after_who, Some("  │ touch made #"), "{screen}");
     terminal.types("n\n");
     assert_eq!(terminal.end().0, 3);
 }
@@ -195,11 +211,11 @@ fn ap_09_a_line_end_and_its_escape_look_different() {
         assert_eq!(terminal.end().0, 3);
         let colours = regex::Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
         let question = colours.replace_all(&question, "").into_owned();
-        let heart = question.split("will ").nth(1).unwrap();
+        let heart = question.split("bash  ").nth(1).unwrap();
         heart.split("command ").next().unwrap().to_owned()
     };
     let (two_lines, one_line) = (shown("touch a\nb"), shown(r"touch a\nb"));
-    assert!(one_line.contains(r"run touch a\nb"), "{one_line}");
+    assert!(one_line.starts_with(r"touch a\nb"), "{one_line}");
     assert!(two_lines.contains("a script of 2 lines"), "{two_lines}");
     assert!(two_lines.contains("│ touch a\r\n"), "{two_lines}");
     assert!(two_lines.contains("│ b\r\n"), "{two_lines}");
@@ -240,7 +256,7 @@ fn a_no_with_a_reason_reaches_the_agent() {
     let mut terminal = stage.terminal(&["call", "write", "path=made", "content=x"]);
     terminal.until("[y/N]");
     terminal.types("what?\n");
-    terminal.until("Please answer y, n, r or a.");
+    terminal.until("Please answer y, a, n, r or d.");
     terminal.types("r\n");
     terminal.until("Why not?");
     terminal.types("another time\n");

@@ -129,7 +129,7 @@ fn a_person_at_the_client_is_asked_and_says_yes() {
         assert!(!told.error, "{peer:?} {era}: {}", told.text);
         assert_eq!(told.asked.len(), 1, "{peer:?} {era}");
         // What happens is shown, and nothing that only a program reads.
-        for word in ["creates", "made.txt", "│ +hello", "why "] {
+        for word in ["new file", "made.txt", "  +hello", "asked because "] {
             assert!(told.asked[0].contains(word), "{}", told.asked[0]);
         }
         for word in ["sha256", "session", "deadline", "haft approve "] {
@@ -156,7 +156,7 @@ fn mc_14_a_person_at_a_client_over_http_is_asked_and_the_state_is_good_once() {
         let told = Told::by(client.spawn().unwrap());
         assert!(!told.error, "{peer:?} {era}: {}", told.text);
         assert_eq!(told.asked.len(), 1, "{peer:?} {era}");
-        assert!(told.asked[0].contains("│ +hello"), "{}", told.asked[0]);
+        assert!(told.asked[0].contains("  +hello"), "{}", told.asked[0]);
         assert_eq!(stage.read("made.txt"), "hello", "{peer:?} {era}");
         // The answer came with the state of its question, and that very request does nothing again.
         if (peer, era) == (Peer::TypeScript, MODERN) {

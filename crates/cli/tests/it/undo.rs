@@ -92,7 +92,7 @@ fn an_undo_is_asked_about_with_the_diff_and_denied_where_nobody_is() {
 
     let mut terminal = stage.terminal(&["undo", "--session"]);
     let question = terminal.until("[y/N");
-    for part in ["builtin/undo", "-two", "+one"] {
+    for part in ["undo  ", "-two", "+one"] {
         assert!(question.contains(part), "{part:?} is missing in {question}");
     }
     terminal.types("y\n");

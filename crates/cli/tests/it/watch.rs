@@ -40,15 +40,23 @@ fn a_question_is_seen_looked_at_and_allowed() {
     let stage = Stage::new();
     let (tmux, call, watch) = waiting(&stage, "hello");
     let list = tmux.until(watch, "made.txt");
-    assert!(list.contains("cli  write: "), "{list}");
+    assert!(list.contains("cli  write writes made.txt"), "{list}");
     tmux.press(watch, &["Enter"]);
     // A screen may be caught while it is being drawn, so the last line is waited for.
-    let question = tmux.until(watch, "│ +hello");
+    let question = tmux.until(watch, "asked because no rule allows");
     assert!(
         question.contains("Haft asks you about a call"),
         "{question}"
     );
-    assert!(question.contains("will      write made.txt"), "{question}");
+    assert!(
+        question.contains("write  made.txt (new file)"),
+        "{question}"
+    );
+    assert!(question.contains("  +hello"), "{question}");
+    assert!(!question.contains("sha256"), "{question}");
+    tmux.press(watch, &["d"]);
+    tmux.until(watch, "sha256");
+    tmux.press(watch, &["d"]);
     assert!(!stage.exists("made.txt"));
     allow(&tmux, watch);
     assert_eq!(tmux.ended(call), 0, "{}", tmux.screen(call));
@@ -107,7 +115,7 @@ fn the_screen_follows_its_size_and_is_given_back_when_it_is_told_to_end() {
     let stage = Stage::new();
     let (mut tmux, call, watch) = waiting(&stage, "hello");
     tmux.press(watch, &["Enter"]);
-    tmux.until(watch, "will      write made.txt");
+    tmux.until(watch, "write  made.txt (new file)");
     for (columns, rows) in [("60", "15"), ("40", "10"), ("120", "40")] {
         tmux.tmux(&["resize-window", "-t", ":1", "-x", columns, "-y", rows]);
         eventually("the keys are on the last line", || {
@@ -126,7 +134,7 @@ fn the_screen_follows_its_size_and_is_given_back_when_it_is_told_to_end() {
     let plain = tmux.run(&["NO_COLOR=1"], &["approvals", "--watch"]);
     tmux.until(plain, "1 question waits");
     tmux.press(plain, &["Enter"]);
-    tmux.until(plain, "│ +hello");
+    tmux.until(plain, "  +hello");
     assert!(
         !colour.is_match(&tmux.coloured(plain)),
         "{}",
@@ -182,7 +190,7 @@ fn another_terminal_shows_the_question_before_it_takes_a_yes() {
     let id = id.as_str().unwrap();
     let answering = tmux.haft(&["approve", id]);
     let question = tmux.until(answering, "Allow this one call? [y/N]");
-    assert!(question.contains("│ +x"), "{question}");
+    assert!(question.contains("  +x"), "{question}");
     tmux.press(answering, &["Enter"]);
     tmux.until(answering, "left open");
     assert_eq!(tmux.ended(answering), 11);

@@ -234,6 +234,14 @@ async fn a_signed_yes_lets_the_call_pass_and_the_question_was_whole_and_signed()
     assert_eq!(question["form"]["input"], json!({"text": "hello"}));
     assert_eq!(digest_of(&question["form"]).to_string(), question["digest"]);
     assert_eq!(question["who"]["agent"], "agent");
+    // It is drawn as every other place draws it.
+    let drawing = &question["drawing"];
+    assert_eq!(drawing["headline"], "echo");
+    let text = drawing["text"].as_str().unwrap();
+    assert!(text.contains("input     text: \"hello\"\n"), "{text}");
+    assert!(text.contains("asked because "), "{text}");
+    let details = drawing["details"].to_string();
+    assert!(details.contains(question["digest"].as_str().unwrap()));
 }
 
 #[tokio::test]

@@ -9,7 +9,10 @@ use haft_mcp::server::{
     capped::REQUESTS_IN_FLIGHT,
 };
 
-use super::file::{Reader, Table, whole_number};
+use super::{
+    approval_places::ApprovalPlaces,
+    file::{Reader, Table, whole_number},
+};
 
 /// The keys of `[mcp]` that are read here.
 pub(super) const KEYS: [&str; 3] = ["elicitation", "approval_wait", "requests_in_flight"];
@@ -20,9 +23,11 @@ const MOST_SECONDS: u64 = 3_600;
 /// The highest number of requests of one client served at once.
 const MOST_REQUESTS: usize = 65_536;
 
-/// The keys of `[mcp]` about asking clients.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The keys of `[mcp]` about asking clients, and where else questions are answered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AskingSettings {
+    /// `[approvals]`.
+    pub places: ApprovalPlaces,
     elicitation: Option<Elicitation>,
     approval_wait: Option<Duration>,
     requests_in_flight: Option<usize>,
@@ -31,6 +36,7 @@ pub struct AskingSettings {
 impl AskingSettings {
     /// Adds the settings of another file. If both set a key, the one that asks clients less wins.
     pub fn join(&mut self, other: Self) {
+        self.places.join(other.places);
         self.elicitation = self.elicitation.max(other.elicitation);
         let waits = self.approval_wait.into_iter().chain(other.approval_wait);
         self.approval_wait = waits.min();
@@ -39,17 +45,17 @@ impl AskingSettings {
     }
 
     /// Whether clients are asked.
-    pub fn elicitation(self) -> Elicitation {
+    pub fn elicitation(&self) -> Elicitation {
         self.elicitation.unwrap_or_default()
     }
 
     /// How long a client that cannot be asked is kept waiting.
-    pub fn approval_wait(self) -> Duration {
+    pub fn approval_wait(&self) -> Duration {
         self.approval_wait.unwrap_or(APPROVAL_WAIT)
     }
 
     /// How many requests of one client are served at once.
-    pub fn requests_in_flight(self) -> usize {
+    pub fn requests_in_flight(&self) -> usize {
         self.requests_in_flight.unwrap_or(REQUESTS_IN_FLIGHT)
     }
 }
@@ -105,16 +111,19 @@ mod tests {
     #[test]
     fn of_two_files_the_stricter_holds() {
         let ask = AskingSettings {
+            places: ApprovalPlaces::default(),
             elicitation: Some(Elicitation::Ask),
             approval_wait: Some(Duration::from_secs(9)),
             requests_in_flight: Some(9),
         };
         let never = AskingSettings {
+            places: ApprovalPlaces::default(),
             elicitation: Some(Elicitation::Never),
             approval_wait: Some(Duration::from_secs(5)),
             requests_in_flight: Some(5),
         };
-        for (mut one, other) in [(ask, never), (never, ask)] {
+        for (one, other) in [(&ask, &never), (&never, &ask)] {
+            let (mut one, other) = (one.clone(), other.clone());
             one.join(other);
             assert_eq!(one, never);
             one.join(AskingSettings::default());

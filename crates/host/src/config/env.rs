@@ -32,6 +32,8 @@ pub struct Env {
     pub data_home: Option<PathBuf>,
     /// `XDG_RUNTIME_DIR`.
     pub runtime: Option<PathBuf>,
+    /// `DBUS_SESSION_BUS_ADDRESS`, or the bus in the runtime directory: agents pass on little.
+    pub session_bus: Option<String>,
     /// `HOME`.
     pub home: Option<PathBuf>,
     /// Where toolchains are, by the variables that name them.
@@ -82,6 +84,12 @@ pub const VARIABLES: &[(&str, &str)] = &[
 ];
 
 impl Env {
+    /// The home directory as text.
+    pub fn home_text(&self) -> Option<String> {
+        let home = self.home.as_deref()?;
+        home.to_str().map(str::to_owned)
+    }
+
     /// The user the program runs as: by name, or by number if there is no name.
     pub fn user_id(&self) -> Result<UserId, IdentityError> {
         let named = self
@@ -139,6 +147,11 @@ impl Env {
                 .filter_map(|name| Some((name.to_owned(), absolute(name)?)))
                 .collect(),
             runtime: absolute("XDG_RUNTIME_DIR"),
+            session_bus: text("DBUS_SESSION_BUS_ADDRESS").or_else(|| {
+                let socket = absolute("XDG_RUNTIME_DIR")?.join("bus");
+                let address = format!("unix:path={}", socket.display());
+                socket.exists().then_some(address)
+            }),
             home: home.clone(),
             user: text("USER").or_else(|| text("LOGNAME")),
             no_colour: set("NO_COLOR").is_some() || set("TERM").is_some_and(|term| term == "dumb"),

@@ -70,7 +70,7 @@ pub struct ConfiguredTool {
 }
 
 /// The tables of a file. Policy's own tables are checked by policy.
-const TABLES: [&str; 16] = [
+const TABLES: [&str; 17] = [
     "policy",
     "agents",
     "tenants",
@@ -80,6 +80,7 @@ const TABLES: [&str; 16] = [
     "tools",
     "limits",
     "loop_guard",
+    "approvals",
     "mcp",
     "workspace",
     "scripts",
@@ -142,6 +143,9 @@ impl Reader<'_> {
             self.file.asking = self.asking(table);
             self.file.catalog = self.catalog(table);
             self.file.mcp = self.mcp(table);
+        }
+        if let Some(table) = self.table(document, "approvals") {
+            self.file.asking.places = self.approval_places(table);
         }
         if let Some(workspace) = self.table(document, "workspace") {
             self.known_keys(workspace, "[workspace]", &["cross_mounts"]);

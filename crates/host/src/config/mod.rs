@@ -10,6 +10,7 @@
     reason = "reads Haft's own configuration, which no workspace confines"
 )]
 
+pub mod approval_places;
 pub mod catalog;
 pub mod client_questions;
 pub mod effective;

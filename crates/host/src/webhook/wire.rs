@@ -7,6 +7,11 @@ use haft_contract::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::{
+    question::{self as questions, DrawingContext, Room},
+    screen_text::TextLine,
+};
+
 /// The version of these shapes.
 const VERSION: u32 = 1;
 
@@ -23,10 +28,24 @@ struct Question<'a> {
     digest: String,
     summary: String,
     why: &'a str,
+    /// The question as a person should see it; absent if it cannot be drawn from its form.
+    drawing: Option<WireDrawing>,
     asked_ms: i64,
     expires_ms: i64,
     who: WirePrincipal<'a>,
     form: &'a Value,
+}
+
+/// A question as every place draws it, in lines without colours.
+#[derive(Serialize)]
+struct WireDrawing {
+    headline: String,
+    who: String,
+    effects: Vec<String>,
+    reason: String,
+    details: Vec<String>,
+    /// All but the details as one text, for a place that shows text.
+    text: String,
 }
 
 #[derive(Serialize)]
@@ -62,13 +81,18 @@ enum AnswerWord {
 /// The body of a question.
 pub(super) fn question(request: &ApprovalRequest, now: Timestamp) -> Vec<u8> {
     let principal = &request.principal;
+    let drawing = drawing(request);
     let question = Question {
         version: VERSION,
         id: request.id.to_string(),
         call: request.call.to_string(),
         digest: request.digest.to_string(),
-        summary: request.plan.tool().to_string(),
+        summary: drawing.as_ref().map_or_else(
+            || request.plan.tool().to_string(),
+            |drawing| drawing.headline.clone(),
+        ),
         why: &request.decision.reason,
+        drawing,
         asked_ms: now.0 / 1000,
         expires_ms: request.expires.0 / 1000,
         who: WirePrincipal {
@@ -82,6 +106,27 @@ pub(super) fn question(request: &ApprovalRequest, now: Timestamp) -> Vec<u8> {
         form: &request.form,
     };
     serde_json::to_vec(&question).unwrap_or_default()
+}
+
+fn drawing(request: &ApprovalRequest) -> Option<WireDrawing> {
+    let cx = DrawingContext {
+        why: Some(&request.decision.reason),
+        home: None,
+        room: Room::Enough,
+    };
+    let drawn = questions::draw(&request.form, request.digest, cx).ok()?;
+    let lines = |lines: &[TextLine]| -> Vec<String> {
+        let line = |line: &TextLine| line.iter().map(|(_, piece)| piece.as_str()).collect();
+        lines.iter().map(line).collect()
+    };
+    Some(WireDrawing {
+        text: drawn.text(),
+        headline: drawn.headline.title(),
+        effects: lines(&drawn.effects),
+        details: lines(&drawn.details),
+        who: drawn.headline.who.unwrap_or_default(),
+        reason: drawn.reason.unwrap_or_default(),
+    })
 }
 
 impl WebhookAnswer {

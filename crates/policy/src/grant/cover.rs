@@ -75,9 +75,15 @@ impl GrantRule {
             .command
             .as_ref()
             .is_some_and(|command| command.covers(segment, CallFacts::of(question).held));
+        // The rule spells out the module, which is the hazard; what it runs must be held.
+        let foreseen = if self.is_for_module() {
+            CallFacts::of(question).held
+        } else {
+            segment.hazards.is_empty()
+        };
         covered
             && (!pattern.is_wild_text()
-                || (segment.hazards.is_empty() && stays_inside(segment, question.plan.workspace())))
+                || (foreseen && stays_inside(segment, question.plan.workspace())))
     }
 
     /// What a command touches is covered if the words that name it are spelled out.

@@ -10,7 +10,7 @@ use haft_contract::{
     },
 };
 
-use super::GrantRule;
+use super::{GrantRule, runner::is_known_module};
 use crate::{
     engine::CedarPolicy,
     facts::{CallFacts, CommandPart, Item, ReadQuestion},
@@ -23,6 +23,8 @@ const MAX_RULES: usize = 8;
 const MAX_RULE_BYTES: usize = 1024;
 /// How many words after the program may belong to its subcommand: `npm run build`.
 const MAX_SUBCOMMANDS: usize = 2;
+/// The words of `python3 -m pytest`.
+const MODULE_WORDS: usize = 3;
 /// The longest word that is considered a subcommand.
 const MAX_SUBCOMMAND_BYTES: usize = 32;
 
@@ -249,6 +251,17 @@ fn prefixes(tool: &str, segment: &Segment) -> Vec<(GrantBreadth, String)> {
     let Some(program) = segment.program().filter(|program| is_plain(program)) else {
         return Vec::new();
     };
+    let literal = |word: &'_ Word| word.text().map(str::to_owned);
+    let first: Vec<String> = segment
+        .words
+        .iter()
+        .take(MODULE_WORDS)
+        .map_while(literal)
+        .collect();
+    if is_known_module(first.iter().map(String::as_str)) {
+        let rule = format!("{tool}({} *)", first.join(" "));
+        return vec![(GrantBreadth::Prefix, rule)];
+    }
     let subcommands: Vec<&str> = segment
         .words
         .iter()

@@ -12,7 +12,7 @@ use haft_contract::{
     host::{RuleRef, Verdict},
 };
 
-use super::runner::is_runner;
+use super::runner::{is_known_module, is_runner};
 use crate::{
     cache::Generations,
     pattern::{Pattern, TextPattern},
@@ -125,8 +125,19 @@ impl GrantRule {
         }
     }
 
+    /// Whether it allows one module of an interpreter with any further words.
+    pub(super) fn is_for_module(&self) -> bool {
+        let words = self.pattern.as_ref().and_then(prefix_of);
+        words.is_some_and(|words| {
+            is_known_module(words.split(' ')) && words.matches(' ').count() == 2
+        })
+    }
+
     /// Whether a person can foresee what a wildcard after this command's words opens.
     fn foreseeable(&self, pattern: &Pattern) -> Result<(), GrantRefusal> {
+        if self.is_for_module() {
+            return Ok(());
+        }
         if let Some(program) = pattern.program().filter(|program| is_runner(program)) {
             return Err(GrantRefusal::Runner {
                 rule: self.text.clone(),
@@ -149,11 +160,21 @@ impl GrantRule {
     }
 }
 
+/// The words before a star that stands for all further words.
+fn prefix_of(pattern: &Pattern) -> Option<&str> {
+    let words = pattern.text.strip_suffix(" *")?;
+    (!words.contains('*')).then_some(words)
+}
+
 fn command_meaning(pattern: &Pattern) -> String {
     if !pattern.is_wild_text() {
         return format!("this very command: `{}`", pattern.text.replace("\\*", "*"));
     }
     match pattern.text.strip_suffix(" *") {
+        Some(words) if is_known_module(words.split(' ')) => format!(
+            "every command that begins with the words `{words}`, on its own or as a part of others, in \
+             a sandbox without network, as long as it stays in the workspace"
+        ),
         Some(words) if words.contains(' ') => format!(
             "every command that begins with the words `{words}`, on its own or as a part of others, as \
              long as it stays in the workspace"

@@ -39,6 +39,28 @@ pub(super) fn is_runner(program: &str) -> bool {
     loader || listed(program) || (!bare.is_empty() && listed(bare))
 }
 
+/// Modules of Python that do one thing each, to files of the workspace: tests and checks. Not here:
+/// what installs, serves, or runs any program (`pip`, `http.server`, `tox`).
+const MODULES: [&str; 8] = [
+    "pytest", "unittest", "mypy", "ruff", "black", "isort", "flake8", "pylint",
+];
+
+/// Whether words are Python with one of its [`MODULES`]: `python3 -m pytest`. What such a command
+/// runs comes from the workspace, so it is granted by prefix only where a sandbox without network
+/// holds it.
+pub(super) fn is_known_module<'w>(words: impl IntoIterator<Item = &'w str>) -> bool {
+    let mut words = words.into_iter();
+    let program = words.next().and_then(|program| program.rsplit('/').next());
+    let bare = |program: &str| {
+        let version = |c: char| c.is_ascii_digit() || c == '.';
+        program.trim_end_matches(version).to_owned()
+    };
+    let python = program.map(bare).is_some_and(|name| name == "python");
+    python
+        && words.next() == Some("-m")
+        && words.next().is_some_and(|module| MODULES.contains(&module))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +86,30 @@ mod tests {
         }
         for program in ["cargo", "git", "ls", "npm", "pytest", "sha256sum", "", "3"] {
             assert!(!is_runner(program), "{program}");
+        }
+    }
+    #[test]
+    fn a_module_is_known_by_its_name_only() {
+        let known = |text: &str| is_known_module(text.split(' '));
+        for text in [
+            "python3 -m pytest",
+            "python -m unittest",
+            ".venv/bin/python3.12 -m mypy",
+        ] {
+            assert!(known(text), "{text}");
+        }
+        for text in [
+            "python3",
+            "python3 -m",
+            "python3 -m pip",
+            "python3 -m http.server",
+            "python3 -I -m pytest",
+            "python3 -c pytest",
+            "ipython -m pytest",
+            "node -m pytest",
+            "",
+        ] {
+            assert!(!known(text), "{text}");
         }
     }
 }

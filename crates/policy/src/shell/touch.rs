@@ -454,13 +454,40 @@ pub(super) fn runs(at: &Directories<'_>, name: &str, words: &[Word]) -> Vec<Stri
         vec![program.to_owned()]
     };
     if has(RUN_A_FILE, name) {
-        let script = words.iter().skip(1).find(|word| !word.may_be_option());
+        let script = words
+            .iter()
+            .skip(1)
+            .take_while(|word| !gives_code(name, word))
+            .find(|word| !word.may_be_option());
         if let Some(script) = script.and_then(Word::text) {
             found.extend(at.absolute(script));
         }
     }
     found
 }
+
+/// Whether an option makes the next word code or the name of a module, so that no file is run:
+/// `python3 -c 'print(1)'`, `node -e …`. Lua also runs the file after `-e`, so it is not here.
+fn gives_code(name: &str, word: &Word) -> bool {
+    let Some(option) = word.text().filter(|text| text.starts_with('-')) else {
+        return false;
+    };
+    let short = |letters: &[char]| {
+        // Letters may be combined, and the last one takes the next word: `-Ic`.
+        !option.starts_with("--") && option.ends_with(letters)
+    };
+    if name.starts_with("python") || name.starts_with("pypy") {
+        return short(&['c', 'm']);
+    }
+    match name {
+        "perl" => short(&['e', 'E']),
+        "ruby" => short(&['e']),
+        "node" | "nodejs" | "bun" => short(&['e', 'p']) || ["--eval", "--print"].contains(&option),
+        "php" => short(&['r']),
+        _ => false,
+    }
+}
+
 /// Whether a word names a directory the program changes to first, so that its other words do not
 /// name what they seem to.
 pub(super) fn names_a_directory_to_go_to(word: &Word) -> bool {

@@ -266,6 +266,43 @@ fn sh_48_what_the_workspace_says_is_granted_only_in_a_sandbox() {
     opens(&["bash(npm test)"], &bash("npm test"));
 }
 
+/// What people repeat is granted once, where a sandbox without network holds whatever it runs.
+#[test]
+fn a_test_runner_is_granted_by_prefix_in_a_sandbox_only() {
+    for (rule, script) in [
+        ("bash(python3 -m pytest *)", "python3 -m pytest"),
+        (
+            "bash(python3 -m pytest *)",
+            "python3 -m pytest -x -q tests/test_a.py",
+        ),
+        (
+            "bash(.venv/bin/python -m pytest *)",
+            ".venv/bin/python -m pytest -q",
+        ),
+        ("bash(.venv/bin/pytest *)", ".venv/bin/pytest -q tests"),
+        ("bash(npm test)", "npm test"),
+        ("bash(npm test *)", "npm test -- --run"),
+        ("bash(cargo test *)", "cargo test -p x"),
+    ] {
+        opens(&[rule], &bash(script));
+        leaves(&[rule], &Call::bash(script).tier(Tier::Host));
+    }
+    let rule = "bash(python3 -m pytest *)";
+    for script in [
+        "python3 -m pip install x",
+        "python3 -m pytest /etc",
+        "python3 -m pytest ../other",
+        "python3 -c 'import pytest' -m pytest",
+        "python3 -i -m pytest",
+        "python3 -m pytest $X",
+        "python3 -m pytest && touch x",
+        "python3 -m pytest $(touch x)",
+        "X=1 python3 -m pytest; python3 x.py",
+    ] {
+        leaves(&[rule], &bash(script));
+    }
+}
+
 #[test]
 fn a_star_never_leaves_the_workspace() {
     for script in [
@@ -303,6 +340,11 @@ fn ap_11_wrappers_and_interpreters_are_never_granted_by_prefix() {
         "bash(python -c *)",
         "bash(python3 *)",
         "bash(python3.12 -c *)",
+        "bash(python3 -m *)",
+        "bash(python3 -m pip *)",
+        "bash(python3 -m http.server *)",
+        "bash(python3 -m pytest* *)",
+        "bash(python3 -m pytest -p *)",
         "bash(node -e *)",
         "bash(perl *)",
         "bash(xargs *)",
@@ -422,6 +464,39 @@ fn the_narrowest_rule_is_proposed_first() {
                 "Prefix: bash(npm run build *)",
                 "Prefix: bash(npm run *)",
             ],
+        ),
+        (
+            "python3 -m pytest -q tests/test_a.py",
+            vec![
+                "Exact: bash(python3 -m pytest -q tests/test_a.py)",
+                "Prefix: bash(python3 -m pytest *)",
+            ],
+        ),
+        (
+            ".venv/bin/python -m pytest",
+            vec![
+                "Exact: bash(.venv/bin/python -m pytest)",
+                "Prefix: bash(.venv/bin/python -m pytest *)",
+            ],
+        ),
+        (
+            ".venv/bin/pytest -q tests",
+            vec![
+                "Exact: bash(.venv/bin/pytest -q tests)",
+                "Program: bash(.venv/bin/pytest *)",
+            ],
+        ),
+        (
+            "npm test",
+            vec!["Exact: bash(npm test)", "Prefix: bash(npm test *)"],
+        ),
+        (
+            "python3 -m http.server",
+            vec!["Exact: bash(python3 -m http.server)"],
+        ),
+        (
+            "python3 -c 'print(41+1)'",
+            vec!["Exact: bash(python3 -c 'print(41+1)')"],
         ),
         (
             "touch src/a.rs",

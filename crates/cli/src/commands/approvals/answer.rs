@@ -18,7 +18,7 @@ use crate::{
     prompt::{ask_for_wish, grant_choice, somebody_is_there, typed_after},
     stop::Stop,
     terminal::{Format, Page, Style, visible},
-    view::{approval, time},
+    view::{question, time},
 };
 
 /// The fewest digits of a digest that identify a plan.
@@ -61,9 +61,9 @@ pub(crate) async fn approve(args: &ApproveArgs, app: &App) -> Result<Exit, Stop>
     if let Some(digest) = &args.digest {
         same_plan(&question, digest)?;
     }
-    let page = shown(&question, desk.why(&question).await)?;
+    let (page, details) = shown(&question, desk.why(&question).await, app)?;
     if !args.yes && !somebody_is_there() {
-        app.output.note(&page);
+        app.output.note(&page.page(details));
         return Err(Stop::usage(
             "nobody is at a terminal to say yes",
             format!(
@@ -76,7 +76,7 @@ pub(crate) async fn approve(args: &ApproveArgs, app: &App) -> Result<Exit, Stop>
     app.output.note(&page.fitting_stderr());
     let yes = match (args.yes, args.always) {
         (true, _) => Some(None),
-        (false, false) => says_yes(app).await.then_some(None),
+        (false, false) => says_yes(app, &details).await.then_some(None),
         (false, true) => chosen_rule(&question, app).await?.map(Some),
     };
     let Some(wish) = yes else {
@@ -137,28 +137,25 @@ async fn open_question(desk: &RecordedQuestions, id: &str) -> Result<Approval, S
     }
 }
 
-/// The whole question, if the record has all of it, unchanged.
-fn shown(question: &Approval, why: Option<String>) -> Result<Page, Stop> {
-    let form = question.form.as_ref();
+/// The whole question, if the record has all of it, unchanged; and its details.
+fn shown(asked: &Approval, why: Option<String>, app: &App) -> Result<(Page, Page), Stop> {
+    let form = asked.form.as_ref();
     let form = form.ok_or_else(|| refused(&AnswerError::NotShown))?;
-    let drawn = approval::draw(form, question.digest).map_err(|approval::FormMismatch| {
+    let home = app.env.home_text();
+    let drawn = question::draw(form, asked.digest, why.as_deref(), home.as_deref());
+    let drawn = drawn.map_err(|question::FormMismatch| {
         Stop::new(
             Exit::Ledger,
             "the question on record is not the one that was asked",
             "refuse it with `haft deny`, and run `haft log verify`",
         )
     })?;
-    let mut page = Page::new()
-        .styled(Style::Warn, "Haft asks you about a call")
-        .end()
-        .field("call", question.call.to_string())
-        .field("question", question.id.to_string());
-    if let Some(why) = why {
-        page = page.field("why", visible::line(&why));
-    }
-    Ok(page
-        .field("lapses", time::local(question.expires))
-        .page(drawn.whole()))
+    let details = Page::new()
+        .field("call", asked.call.to_string())
+        .field("question", asked.id.to_string())
+        .field("lapses", time::local(asked.expires))
+        .page(question::details(&drawn));
+    Ok((question::page(&drawn), details))
 }
 
 fn digest_of(question: &Approval) -> String {
@@ -181,10 +178,17 @@ fn same_plan(question: &Approval, digest: &str) -> Result<(), Stop> {
     Err(refused(&AnswerError::OtherPlan))
 }
 
-async fn says_yes(app: &App) -> bool {
-    let prompt = Page::new().styled(Style::Strong, "Allow this one call? [y/N] ");
-    let typed = typed_after(app.output, &prompt).await;
-    typed.is_some_and(|typed| matches!(typed.to_ascii_lowercase().as_str(), "y" | "yes"))
+async fn says_yes(app: &App, details: &Page) -> bool {
+    let prompt = "Allow this one call? [y/N] (d details) ";
+    loop {
+        let prompt = Page::new().styled(Style::Strong, prompt);
+        let typed = typed_after(app.output, &prompt).await;
+        match typed.map(|typed| typed.to_ascii_lowercase()).as_deref() {
+            Some("y" | "yes") => return true,
+            Some("d" | "details") => app.output.note(&details.clone().fitting_stderr()),
+            Some(_) | None => return false,
+        }
+    }
 }
 
 /// The rule, place and duration the person chooses, if any.

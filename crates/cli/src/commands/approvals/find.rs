@@ -4,7 +4,7 @@ use haft_contract::TenantId;
 use haft_contract::host::{Approval, ApprovalId};
 
 use super::RecordedQuestions;
-use crate::{exit::Exit, stop::Stop, view::approval::MAX_LISTED};
+use crate::{exit::Exit, stop::Stop, view::question::MAX_LISTED};
 
 /// How many candidates of an ambiguous id are named.
 const MAX_NAMED: usize = 5;

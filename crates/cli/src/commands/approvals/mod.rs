@@ -22,7 +22,7 @@ use crate::{
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page, Style, visible},
-    view::{approval::MAX_LISTED, call::prefix_length, time},
+    view::{call::prefix_length, question::MAX_LISTED, time},
     watch,
 };
 
@@ -127,7 +127,8 @@ pub(crate) async fn run(args: &ApprovalsArgs, app: &App) -> Result<Exit, Stop> {
         }
         let desk = RecordedQuestions::open(app).await?;
         let store = Arc::clone(&desk.store);
-        let watched = watch::run(store, TenantId::local(), &desk.name, app.output).await;
+        let (tenant, home) = (TenantId::local(), app.env.home_text());
+        let watched = watch::run(store, &desk.ledger, tenant, &desk.name, home, app.output).await;
         desk.close().await;
         return watched;
     }

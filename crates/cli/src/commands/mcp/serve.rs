@@ -12,10 +12,11 @@ use haft_contract::{
     host::{ApprovalRequest, Clock as _},
 };
 use haft_host::{
-    Host, HostBuilder, ancestry,
+    FirstAnswer, Host, HostBuilder, OtherPlaces, ancestry,
     config::{Env, client_questions::AskingSettings},
     error::chain,
     orphans,
+    question::{self, DrawingContext, Room},
     state::http_token::HttpToken,
 };
 use haft_mcp::{
@@ -39,7 +40,6 @@ use crate::{
     prompt::grant_choice,
     stop::Stop,
     terminal::{Colours, Page, Style},
-    view::approval::{self, BoxSize},
 };
 
 /// The agent's name if nobody gave one.
@@ -130,7 +130,9 @@ impl ServeSetup {
         catalog: Option<Mode>,
     ) -> Result<Self, Stop> {
         let settings = app.settings()?;
-        let asking = settings.asking;
+        let asking = settings.asking.clone();
+        let (places, notes) = OtherPlaces::of(&asking.places, &app.env);
+        app.notes(&notes);
         let catalog = settings.catalog.catalog(catalog);
         let clients = Arc::<Clients>::default();
         let calls = LiveCalls::new(Arc::clone(&clients));
@@ -142,7 +144,7 @@ impl ServeSetup {
         let approver = ProtocolApprover::new(Arc::clone(&calls), elicitation, Arc::new(drawn));
         let mut builder = HostBuilder::from_settings(settings)?
             .events(Arc::clone(&calls) as _)
-            .approver(approver)
+            .approver(FirstAnswer::new(approver, places))
             .clients(clients)
             .serves();
         if catalog.may_search() {
@@ -255,14 +257,19 @@ impl ServeSetup {
     }
 }
 
-/// A question for a client to show to its person, in brief.
+/// A question for a client to show to its person.
 fn drawn(request: &ApprovalRequest, window: Window) -> Option<QuestionText> {
-    let why = &request.decision.reason;
-    let room = window.columns.map_or(BoxSize::Enough, BoxSize::Narrow);
-    let page = approval::brief(&request.form, request.digest, why, room).ok()?;
+    let room = window.columns.map_or(Room::Enough, Room::Narrow);
+    let cx = DrawingContext {
+        why: Some(&request.decision.reason),
+        home: None,
+        room,
+    };
+    let drawing = question::draw(&request.form, request.digest, cx).ok()?;
+    let page = Page::new().text_lines(&drawing.lines(None));
     let page = match room {
-        BoxSize::Narrow(columns) => page.wrapped(columns),
-        BoxSize::Enough => page,
+        Room::Narrow(columns) => page.wrapped(columns),
+        Room::Enough => page,
     };
     Some(QuestionText {
         text: page.render(Colours::Off),

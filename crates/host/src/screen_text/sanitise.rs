@@ -6,22 +6,22 @@
 use std::fmt::Write as _;
 
 // One list of deceptive characters, for text on a terminal and in a client's form.
-pub(crate) use haft_mcp::foreign::is_deceptive;
+pub use haft_mcp::foreign::is_deceptive;
 
 /// Multi-line text: line ends and tabs stay, everything else that is not what it looks like is
 /// escaped.
-pub(crate) fn block(text: &str) -> String {
+pub fn block(text: &str) -> String {
     escape(text, |c| c == '\n' || c == '\t')
 }
 
 /// Text that must stay on its line.
-pub(crate) fn inline(text: &str) -> String {
+pub fn inline(text: &str) -> String {
     escape(text, |_| false)
 }
 
 /// Replaces what a terminal could act on in JSON text with JSON escapes. The value stays the same;
 /// only its spelling changes.
-pub(crate) fn json(text: &str) -> String {
+pub fn json(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         if c == '\n' || !is_deceptive(c) {

@@ -20,7 +20,7 @@ const LONG_EMPTY: usize = 4;
 const TAB: &str = "⇥   ";
 
 /// A text on one line; its line ends are spelt out.
-pub(crate) fn line(text: &str) -> String {
+pub fn line(text: &str) -> String {
     let mut seen = String::with_capacity(text.len() + 16);
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
@@ -54,7 +54,7 @@ pub(crate) fn line(text: &str) -> String {
 }
 
 /// A JSON value on several lines. The indentation is ours; all else is spelt out.
-pub(crate) fn json(value: &serde_json::Value) -> Vec<String> {
+pub fn json(value: &serde_json::Value) -> Vec<String> {
     // JSON escapes what a terminal could act on; the rest is spelt out here.
     let pretty = serde_json::to_string_pretty(value).unwrap_or_default();
     let pretty = sanitise::json(&pretty);
@@ -70,7 +70,7 @@ pub(crate) fn json(value: &serde_json::Value) -> Vec<String> {
 }
 
 /// A multi-line text, line by line; many empty lines in a row are counted.
-pub(crate) fn lines(text: &str) -> Vec<String> {
+pub fn lines(text: &str) -> Vec<String> {
     let mut seen = Vec::new();
     let mut empty = 0_usize;
     let flush = |empty: &mut usize, seen: &mut Vec<String>| {
@@ -95,7 +95,7 @@ pub(crate) fn lines(text: &str) -> Vec<String> {
 }
 
 /// The non-ASCII letters of a text that are drawn as they are: some look like others.
-pub(crate) fn letters(text: &str) -> BTreeSet<char> {
+pub fn letters(text: &str) -> BTreeSet<char> {
     let foreign = |c: &char| !c.is_ascii() && !hides(*c);
     text.chars().filter(foreign).collect()
 }

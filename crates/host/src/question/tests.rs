@@ -5,8 +5,18 @@ use haft_contract::PlanDigest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::terminal::Colours;
-use crate::terminal::sanitise;
+use crate::screen_text::{plain, sanitise};
+
+/// Why a person is asked, in these tests.
+const WHY: &str = "no rule allows running `git push`, so preset `careful` asks";
+
+fn cx(room: Room) -> DrawingContext<'static> {
+    DrawingContext {
+        why: Some(WHY),
+        home: Some("/home/ada"),
+        room,
+    }
+}
 
 fn form() -> Value {
     json!({
@@ -70,28 +80,38 @@ fn edit() -> Value {
     form
 }
 
+fn drawn(form: &Value, room: Room) -> QuestionDrawing {
+    draw(form, haft_runtime::digest_of(form), cx(room)).expect("its own digest")
+}
+
+/// What must be seen before a yes counts.
 fn seen(form: &Value) -> String {
-    let digest = haft_runtime::digest_of(form);
-    let drawn = draw(form, digest).expect("its own digest");
-    drawn.whole().render(Colours::Off)
+    plain(&drawn(form, Room::Enough).lines(Some(80)))
+}
+
+/// The same with what is behind the key `d`.
+fn seen_with_details(form: &Value) -> String {
+    let details = drawn(form, Room::Enough).details;
+    format!("{}--\n{}", seen(form), plain(&details))
 }
 
 #[test]
 fn ap_09_commands_are_shown_one_by_one_with_what_they_touch() {
-    insta::assert_snapshot!("commands", seen(&form()));
+    insta::assert_snapshot!("commands", seen_with_details(&form()));
 }
 
 #[test]
 fn ap_09_a_change_is_shown_as_its_diff() {
-    insta::assert_snapshot!("diff", seen(&edit()));
+    insta::assert_snapshot!("diff", seen_with_details(&edit()));
 }
 
 #[test]
 fn ap_08_nothing_hides_in_a_question() {
     let mut form = form();
     let script = format!(
-        "echo ok{}; rm -rf ~ # \u{1b}[2J\u{202e}txt\0\u{200b}\n{}tool      builtin/read\n\
-         will      read README.md\nc\u{430}t /etc/passwd",
+        "echo ok{}; rm -rf ~ # \u{1b}[2J\u{202e}txt\0\u{200b}\n{}read  README.md\n\
+         reads     README.md\nasked because nothing\nwhere     nowhere\n\
+         y allow once\nc\u{430}t /etc/passwd",
         " ".repeat(2_000),
         "\n".repeat(2_000),
     );
@@ -103,13 +123,18 @@ fn ap_08_nothing_hides_in_a_question() {
         {"kind": "unheard of", "more": "\u{1b}"},
     ]);
     form["unheard_of"] = json!({"also": "\u{202e}"});
-    let seen = seen(&form);
-    for c in seen.chars() {
-        assert!(c == '\n' || !sanitise::is_deceptive(c), "{c:?} in {seen}");
+    let whole = seen_with_details(&form);
+    for c in whole.chars() {
+        assert!(c == '\n' || !sanitise::is_deceptive(c), "{c:?} in {whole}");
     }
+    let seen = seen(&form);
     let starting = |start: &str| seen.lines().filter(|line| line.starts_with(start)).count();
-    assert_eq!(starting("tool"), 1, "{seen}");
-    assert_eq!(starting("will"), 1, "{seen}");
+    assert_eq!(starting("bash  a script of 2007 lines"), 1, "{seen}");
+    assert_eq!(starting("asked because"), 1, "{seen}");
+    assert_eq!(starting("where"), 1, "{seen}");
+    for forged in ["read", "reads", "y "] {
+        assert_eq!(starting(forged), 0, "{forged}: {seen}");
+    }
     insta::assert_snapshot!("hostile", seen);
 }
 
@@ -119,24 +144,17 @@ fn ap_08_a_command_of_5000_characters_is_shown_to_its_end() {
     let script = format!("echo {} && rm -rf /the/end", "x".repeat(5_000));
     form["accesses"][0]["command"]["shell"] = json!(script);
     form["preview"] = json!([]);
-    let digest = haft_runtime::digest_of(&form);
-    let page = draw(&form, digest).expect("its own digest").whole();
-    for width in [20, 80, 200] {
-        let narrow = page.wrapped(width).render(Colours::Off);
-        let x = narrow.matches('x').count();
-        assert!(x >= 5_000, "{x}");
-        let flat: String = narrow
-            .lines()
-            .map(|line| line.strip_prefix("        ↳ ").unwrap_or(line))
-            .collect();
-        assert!(flat.contains("&& rm -rf /the/end"), "{narrow}");
-    }
+    assert!(seen(&form).contains("&& rm -rf /the/end"));
+    let narrow = plain(&drawn(&form, Room::Narrow(20)).lines(None));
+    assert!(narrow.contains("&& rm -rf /the/end"), "{narrow}");
+    assert!(narrow.matches('x').count() >= 5_000, "{narrow}");
 }
 
 #[test]
 fn ap_09_a_form_with_another_digest_is_not_shown() {
     let form = form();
     let digest = haft_runtime::digest_of(&form);
+    let draw = |form: &Value, digest| draw(form, digest, cx(Room::Enough));
     assert!(draw(&form, digest).is_ok());
     let mut other = form.clone();
     other["accesses"][0]["command"]["shell"] = json!("true");
@@ -147,7 +165,7 @@ fn ap_09_a_form_with_another_digest_is_not_shown() {
 
 #[test]
 fn ap_09_every_change_to_what_will_happen_is_seen() {
-    let shown = seen(&edit());
+    let shown = seen_with_details(&edit());
     for (at, value) in [
         ("/accesses/0/path", json!("src/b.rs")),
         ("/accesses/0/mode", json!("read")),
@@ -183,7 +201,7 @@ fn ap_09_every_change_to_what_will_happen_is_seen() {
         }
         assert_ne!(
             without_digest(&shown),
-            without_digest(&seen(&other)),
+            without_digest(&seen_with_details(&other)),
             "{at}"
         );
     }
@@ -196,19 +214,6 @@ fn ap_13_questions_of_one_kind_are_told_by_agent_tool_and_program() {
     let mut form = form();
     form["preview"] = json!([]);
     assert_eq!(kind(&form), "coder bash git");
-}
-
-/// What a person sees in an agent's own box.
-fn in_brief(form: &Value) -> String {
-    let digest = haft_runtime::digest_of(form);
-    let page = brief(
-        form,
-        digest,
-        "the rules ask before commands run",
-        BoxSize::Enough,
-    )
-    .expect("its own digest");
-    page.render(Colours::Off)
 }
 
 /// A call to a mounted server's tool.
@@ -226,22 +231,17 @@ fn mounted() -> Value {
 }
 
 #[test]
-fn a_question_in_brief_says_what_happens_and_why() {
-    insta::assert_snapshot!("brief_commands", in_brief(&form()));
-    insta::assert_snapshot!("brief_diff", in_brief(&edit()));
-    insta::assert_snapshot!("brief_mounted", in_brief(&mounted()));
+fn a_question_says_what_happens_first_and_why_it_is_asked() {
+    insta::assert_snapshot!("multiple_commands", seen(&form()));
+    insta::assert_snapshot!("change", seen(&edit()));
+    insta::assert_snapshot!("mounted", seen(&mounted()));
 }
 
 /// Claude Code shows all of four lines, but only three of five: an ordinary command and a one-line
 /// change must both fit in full.
 #[test]
 fn what_happens_fits_into_a_small_box() {
-    let narrow = |form: &Value| {
-        let digest = haft_runtime::digest_of(form);
-        let why = "no rule allows running `touch made.txt`, so preset `careful` asks";
-        let page = brief(form, digest, why, BoxSize::Narrow(70)).expect("its own digest");
-        page.wrapped(70).render(Colours::Off)
-    };
+    let narrow = |form: &Value| plain(&drawn(form, Room::Narrow(70)).lines(None));
     let mut one = form();
     one["accesses"] =
         json!([{"kind": "command", "command": {"shell": "touch made.txt", "cwd": "."}}]);
@@ -255,26 +255,26 @@ fn what_happens_fits_into_a_small_box() {
     assert!(shown.lines().count() <= 4, "{shown}");
     let shown = narrow(&edit());
     let changes = |text: &str| -> Vec<String> {
-        let line = |line: &str| line.trim_start_matches([' ', '│']).to_owned();
+        let line = |line: &str| line.trim_start_matches(' ').to_owned();
         let is_change = |line: &String| line.starts_with(['+', '-']);
         text.lines().map(line).filter(is_change).collect()
     };
-    assert_eq!(changes(&shown), changes(&in_brief(&edit())));
+    assert_eq!(changes(&shown), changes(&seen(&edit())));
 }
 
 #[test]
-fn one_command_is_shown_once_in_brief() {
+fn one_command_is_shown_once() {
     let mut form = form();
     form["principal"]["ancestors"] = json!([]);
     form["input"] = json!({"command": "git push", "timeout_ms": 5, "background": true});
     form["accesses"][0]["command"]["shell"] = json!("git push");
     form["preview"].as_array_mut().unwrap().remove(0);
     form["tier"] = json!("host");
-    insta::assert_snapshot!("brief_command", in_brief(&form));
+    insta::assert_snapshot!("one_command", seen(&form));
 }
 
 #[test]
-fn ap_09_nothing_that_a_person_judges_by_is_left_out_in_brief() {
+fn ap_09_nothing_that_a_person_judges_by_is_behind_a_key() {
     for (form, at, value) in [
         (edit(), "/accesses/0/path", json!("src/b.rs")),
         (edit(), "/accesses/0/scope", json!("tree")),
@@ -306,18 +306,18 @@ fn ap_09_nothing_that_a_person_judges_by_is_left_out_in_brief() {
         (mounted(), "/read_from/0", json!("web")),
         (mounted(), "/programs/0/version", json!(null)),
     ] {
-        let shown = in_brief(&form);
+        let shown = seen(&form);
         let mut other = form;
         *other.pointer_mut(at).expect(at) = value;
-        assert_ne!(shown, in_brief(&other), "{at}");
+        assert_ne!(shown, seen(&other), "{at}");
     }
     let mut unknown = edit();
     unknown["unheard_of"] = json!({"also": "this"});
-    assert!(in_brief(&unknown).contains("unheard_of"));
+    assert!(seen(&unknown).contains("unheard_of"));
 }
 
 #[test]
-fn ap_08_nothing_hides_in_brief_and_no_line_is_forged() {
+fn ap_08_no_line_is_forged() {
     let mut form = mounted();
     let hostile = "x\nwhere     nowhere\u{202e}\u{1b}[2J\u{430}";
     form["input"] = json!({hostile: hostile});
@@ -332,17 +332,107 @@ fn ap_08_nothing_hides_in_brief_and_no_line_is_forged() {
         {"kind": "command", "command": {"shell": hostile}, "cwd": hostile},
     ]);
     let digest = haft_runtime::digest_of(&form);
-    let page = brief(&form, digest, hostile, BoxSize::Enough).expect("its own digest");
-    let seen = page.render(Colours::Off);
-    for c in seen.chars() {
+    let context = DrawingContext {
+        why: Some(hostile),
+        home: None,
+        room: Room::Enough,
+    };
+    let drawing = draw(&form, digest, context).expect("its own digest");
+    let seen = drawing.text();
+    for c in seen.chars().chain(plain(&drawing.details).chars()) {
         assert!(c == '\n' || !sanitise::is_deceptive(c), "{c:?} in {seen}");
     }
     let forged = seen.lines().filter(|line| line.starts_with("where"));
     assert_eq!(forged.count(), 1, "{seen}");
     assert!(seen.contains("`\u{430}` is U+0430"), "{seen}");
     assert_eq!(
-        brief(&form, PlanDigest([0; 32]), "", BoxSize::Enough).err(),
+        draw(&form, PlanDigest([0; 32]), context).err(),
         Some(FormMismatch),
         "another digest"
+    );
+}
+
+/// The form that issue 15 asks for.
+#[test]
+fn an_edit_of_one_word_takes_five_lines() {
+    let mut form = edit();
+    form["principal"]["ancestors"] = json!([]);
+    form["principal"]["agent"] = json!("claude-code");
+    form["workspace"] = json!("/home/ada/demo");
+    form["input"] = json!({"path": "notes.txt", "old_string": "two", "new_string": "zwei"});
+    let access = |mode: &str| {
+        json!({"kind": "path", "mode": mode, "scope": "file", "path": "notes.txt",
+            "resolved": "notes.txt", "protected": null})
+    };
+    form["accesses"] = json!([access("read"), access("write")]);
+    form["preview"] = json!([{
+        "kind": "diff", "path": "notes.txt", "change": "change", "to": null, "note": null,
+        "text": "--- a/notes.txt\n+++ b/notes.txt\n@@ -1 +1 @@\n-two\n+zwei\n",
+    }]);
+    let context = DrawingContext {
+        why: Some("no rule allows writing notes.txt, so preset `careful` asks"),
+        ..cx(Room::Enough)
+    };
+    let drawing = draw(&form, haft_runtime::digest_of(&form), context).expect("its own digest");
+    let shown = format!("{}{}\n", plain(&drawing.lines(Some(70))), answer_keys());
+    insta::assert_snapshot!("edit_of_one_word", shown);
+    // A narrower place has a line for who asks; no word is cut.
+    let narrow = plain(&drawing.lines(Some(30)));
+    assert!(
+        narrow.starts_with("edit  notes.txt\nby        claude-code · main · ~/demo\n  -two\n"),
+        "{narrow}"
+    );
+    // What happens at another place of the file looks different.
+    let mut elsewhere = form.clone();
+    elsewhere["preview"][0]["text"] = json!("@@ -300 +300 @@\n-two\n+zwei\n");
+    assert_ne!(seen(&form), seen(&elsewhere));
+}
+
+#[test]
+fn the_strongest_access_is_the_headline_and_the_others_follow() {
+    let path = |mode: &str, path: &str| json!({"kind": "path", "mode": mode, "scope": "file", "path": path});
+    let host = json!({"kind": "host", "host": "docs.rs", "port": 443});
+    let mut form = edit();
+    form["preview"] = json!([]);
+    for (accesses, headline, others) in [
+        (
+            json!([path("read", "a"), path("write", "b"), host]),
+            "edit  b",
+            ["reads     a", "connects  docs.rs:443"],
+        ),
+        (
+            json!([path("read", "a"), host, path("read", "c")]),
+            "edit  docs.rs:443",
+            ["reads     a", "reads     c"],
+        ),
+        (
+            json!([path("read", "a"), path("read", "b"), path("read", "c")]),
+            "edit  reads a",
+            ["reads     b", "reads     c"],
+        ),
+    ] {
+        form["accesses"] = accesses;
+        let shown = seen(&form);
+        assert!(shown.starts_with(headline), "{shown}");
+        for other in others {
+            assert!(shown.lines().any(|line| line == other), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn a_reason_is_cut_between_words_and_only_where_there_is_no_room() {
+    let narrow = drawn(&form(), Room::Narrow(40)).reason.unwrap();
+    assert_eq!(narrow, "no rule allows running…");
+    assert_eq!(
+        drawn(&form(), Room::Enough).reason.unwrap(),
+        "no rule allows running `git push` (preset careful)"
+    );
+    assert_eq!(
+        reason(
+            "no rule allows it, so preset `careful` asks: it stays",
+            Room::Enough
+        ),
+        "no rule allows it (preset careful): it stays"
     );
 }

@@ -1,0 +1,71 @@
+//! Text for a person, safe to show anywhere: in a terminal, in a client's form, in a notification.
+//!
+//! [`sanitise`] makes any text harmless, [`visible`] spells text that a person approves so that
+//! nothing in it hides, and [`TextLine`]s carry what each piece means. Colours are the terminal's.
+
+pub mod sanitise;
+pub mod visible;
+
+/// What a piece of text means; a terminal turns it into a colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// As it is.
+    Plain,
+    /// Headings and names.
+    Strong,
+    /// Secondary information.
+    Dim,
+    /// Success.
+    Good,
+    /// Failure or denial.
+    Bad,
+    /// Needs attention.
+    Warn,
+}
+
+/// A line as its pieces.
+pub type TextLine = Vec<(Tone, String)>;
+
+/// The width of the word that begins a line of ours.
+const WORD_COLUMNS: usize = 9;
+
+/// A line `word      value`. The value stays on the line: its line ends are escaped.
+pub fn field(word: &str, value: &str) -> TextLine {
+    let value = sanitise::inline(value);
+    vec![
+        (Tone::Dim, format!("{word:<WORD_COLUMNS$} ")),
+        (Tone::Plain, value),
+    ]
+}
+
+/// A field with several lines; those after the first stand behind a margin.
+pub fn field_block<'a>(word: &str, values: impl IntoIterator<Item = &'a str>) -> Vec<TextLine> {
+    let mut word = word;
+    let mut lines = Vec::new();
+    for value in values {
+        lines.push(field(word, value));
+        word = "";
+    }
+    lines
+}
+
+/// The lines as text without colours, each with its line end.
+pub fn plain(lines: &[TextLine]) -> String {
+    let mut text = String::new();
+    for line in lines {
+        for (_, piece) in line {
+            text.push_str(piece);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The most columns that a character takes on a terminal. None before U+1100 is wide; neither are
+/// the symbols of Haft's own margins.
+pub fn most_columns(c: char) -> usize {
+    match c {
+        ..'\u{1100}' | '…' | '│' | '↳' | '⟨' | '⟩' | '⇥' => 1,
+        _ => 2,
+    }
+}
