@@ -26,7 +26,7 @@ use crate::{
     pattern::{Pattern, PatternScope},
     pattern_index::PatternId,
     preset::Preset,
-    protected::protecting_rule,
+    protected::{protecting_rule, puts_git_back},
     shell::Refusal,
 };
 
@@ -215,7 +215,7 @@ impl PolicyJudge {
                 labelled: false,
             };
         }
-        let protection = protection(case.item);
+        let protection = protection(case.item).filter(|_| !puts_git_back(case));
         let mut places = Vec::new();
         if protection.is_some() {
             places.extend_from_slice(&self.protected);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use haft_contract::{
     CallEvent, CallRequest, DeniedBy, ErrorKind, Outcome, ProviderId, WorkPath,
-    event::RecordedEvent, preview::MAX_PREVIEW_BYTES,
+    event::RecordedEvent, ops::GitPart, preview::MAX_PREVIEW_BYTES,
 };
 use haft_host::{Record, WorkspaceSource};
 use haft_tools::{
@@ -35,7 +35,8 @@ Examples:
   haft undo last
   haft undo --session
   haft undo --since 10m --dry-run
-A file that changed since is left as it is and shown. An undo is a call too: undo it to redo.")]
+A file that changed since is left as it is and shown. Git's branches, tags, stashes, HEAD and
+index go back as a whole or not at all. An undo is a call too: undo it to redo.")]
 pub(crate) struct UndoArgs {
     #[command(flatten)]
     selection: SelectionArgs,
@@ -109,7 +110,7 @@ pub(super) fn notes(changed: &SelectedChanges) -> Vec<String> {
         .folded
         .missed
         .iter()
-        .map(|missed| format!("not everything is on record: {missed}"))
+        .map(|missed| format!("not everything can be taken back: {missed}"))
         .collect();
     match changed.elsewhere {
         0 => {}
@@ -121,11 +122,17 @@ pub(super) fn notes(changed: &SelectedChanges) -> Vec<String> {
     notes
 }
 
-/// The files, in groups small enough to show in full to a person who is asked.
+/// The files, in groups small enough to show in full to a person who is asked. Git's state comes first
+/// and in one group, because it goes back as a whole.
 fn groups(changed: &SelectedChanges) -> Vec<Vec<&WorkPath>> {
-    let mut groups: Vec<Vec<&WorkPath>> = Vec::new();
-    let mut room = 0;
-    for (path, change) in &changed.folded.files {
+    let is_git = |path: &WorkPath| GitPart::of(path).is_some();
+    let parts = changed.folded.files.keys().filter(|path| is_git(path));
+    let parts: Vec<&WorkPath> = parts.collect();
+    let mut groups: Vec<Vec<&WorkPath>> = parts.chunks(MAX_UNDO_PATHS).map(<[_]>::to_vec).collect();
+    let shown = parts.iter().map(|path| path.as_str().len() * 2 + 256).sum();
+    let mut room = MAX_PREVIEW_BYTES.saturating_sub(shown);
+    let files = changed.folded.files.iter();
+    for (path, change) in files.filter(|(path, _)| !is_git(path)) {
         let size = |state: &FileState| state.content().map_or(0, |content| content.bytes);
         let content = size(&change.before).saturating_add(size(&change.after));
         let content = usize::try_from(content).unwrap_or(usize::MAX);

@@ -49,4 +49,5 @@ mod terminal;
 mod tmux;
 mod tools;
 mod undo;
+mod undo_git;
 mod watch;

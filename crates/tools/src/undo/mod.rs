@@ -6,6 +6,8 @@
 //! files, so an undo is recorded, keeps its own pre-images, and can be undone.
 
 mod fold;
+mod git;
+mod git_lines;
 mod restore;
 
 use std::{fmt::Write as _, time::Duration};
@@ -14,15 +16,21 @@ use haft_contract::{
     Access, CallContext, CallId, Content, Deadline, Effects, ErrorKind, NoProgress, Plan,
     PlanContext, Tool, ToolError, ToolSpec, WorkPath,
     context::{PastChanges, PreviewContext},
-    ops::FileOps,
+    ops::{FileOps, GitPart},
     preview::{FileChangeKind, FileDiff, MAX_PREVIEW_BYTES, Preview, PreviewPart},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-pub use self::fold::{Chain, FileState, FoldedChange, FoldedChanges};
-use self::restore::{Conflict, Restoration, put_back, work_out};
+pub use self::{
+    fold::{Chain, FileState, FoldedChange, FoldedChanges},
+    git_lines::git_lines,
+};
+use self::{
+    git::GitRestoration,
+    restore::{Conflict, Restoration, put_back, work_out},
+};
 use crate::{
     change::FileChange,
     text::{diff::capped, display::one_line, heavy::by_size},
@@ -48,7 +56,7 @@ const DESCRIPTION: &str = "\
 Puts files back to what they held before the named calls: what they changed is changed back, what \
 they removed comes back, what they created is removed.
 A file that is not what these calls left is a conflict: it stays as it is and both changes are \
-shown. The undo is itself a recorded call and can be undone.";
+shown. Git's branches, tags, stashes, HEAD and index go back too, all of them or none. The undo is itself a recorded call and can be undone.";
 
 /// The `undo` tool.
 #[derive(Debug, Clone, Copy, Default)]
@@ -74,6 +82,8 @@ pub struct UndoInput {
 pub struct UndoOutput {
     /// Files that hold again what they held before, or are gone again.
     pub restored: Vec<String>,
+    /// What of git's state went back, in one line each.
+    pub git: Vec<String>,
     /// Files that held it already.
     pub unchanged: Vec<String>,
     /// Files that are not what the calls left, and were not touched.
@@ -160,6 +170,14 @@ impl Tool for UndoTool {
             dry_run: input.dry_run,
             ..UndoOutput::default()
         };
+        let (parts, paths) = split(paths);
+        let git = git::work_out(cx.repository(), cx.past(), &parts, &folded).await?;
+        let put = if input.dry_run {
+            Ok(())
+        } else {
+            git::put_back(cx.repository(), &git).await
+        };
+        output.take_git(git, put.err().map(|error| error.message().to_owned()));
         let mut room = MAX_CONFLICT_BYTES;
         for path in paths {
             if cx.cancel().is_cancelled() {
@@ -228,6 +246,9 @@ impl Tool for UndoTool {
             cancel: &cx.cancel,
         };
         let mut preview = Preview::default();
+        let (parts, paths) = split(paths);
+        let git = git::work_out(&*cx.repository, &*cx.past, &parts, &folded).await?;
+        preview.parts.extend(git_notes(&git).map(PreviewPart::Note));
         for path in paths {
             let restoration = look.restoration(&path, &folded).await?;
             let name = one_line(path.as_str()).into_owned();
@@ -256,7 +277,13 @@ impl Tool for UndoTool {
         } else {
             "put back"
         };
-        let mut text = format!("{}{} {done}", output.diff, files(output.restored.len()));
+        let mut text = output.diff.clone();
+        let restored = output.restored.len();
+        if restored > 0 || output.git.is_empty() {
+            let _ = write!(text, "{} {done}", files(restored));
+        } else {
+            let _ = write!(text, "git's state {done}");
+        }
         for (count, what) in [
             (output.unchanged.len(), "as before already"),
             (output.conflicts.len(), "in conflict and left alone"),
@@ -268,6 +295,9 @@ impl Tool for UndoTool {
             }
         }
         text.push('\n');
+        for line in &output.git {
+            let _ = writeln!(text, "git: {line}");
+        }
         for conflict in &output.conflicts {
             let path = one_line(&conflict.path);
             let _ = writeln!(text, "\nconflict: {path}: {}", conflict.reason);
@@ -280,6 +310,56 @@ impl Tool for UndoTool {
         }
         vec![Content::Text(text)]
     }
+}
+
+impl UndoOutput {
+    /// Takes over what became of git's state, and why it could not be put back.
+    fn take_git(&mut self, git: GitRestoration, failed: Option<String>) {
+        self.unchanged.extend(git.unchanged);
+        let conflicts = git.conflicts.into_iter().map(|conflict| UndoConflict {
+            path: conflict.path,
+            reason: conflict.reason.to_owned(),
+            by_the_calls: format!("{}\n", conflict.by_the_calls),
+            since: format!("{}\n", conflict.since),
+        });
+        self.conflicts.extend(conflicts);
+        let impossible = git.impossible.into_iter();
+        self.impossible
+            .extend(impossible.map(|(path, reason)| UndoImpossible { path, reason }));
+        match failed {
+            None => self.git = git.lines,
+            Some(reason) => self.impossible.push(UndoImpossible {
+                path: ".git".to_owned(),
+                reason,
+            }),
+        }
+    }
+}
+
+/// What a person is shown about git's state before it goes back.
+fn git_notes(git: &GitRestoration) -> impl Iterator<Item = String> {
+    let lines = git.lines.iter().map(|line| format!("git: {line}"));
+    let conflicts = git.conflicts.iter().map(|conflict| {
+        let (path, reason) = (one_line(&conflict.path), conflict.reason);
+        format!("`{path}` stays as it is: {reason} ({})", conflict.since)
+    });
+    let impossible = git.impossible.iter();
+    let impossible = impossible
+        .map(|(path, why)| format!("`{}` cannot be put back: {why}", one_line(path)));
+    lines.chain(conflicts).chain(impossible)
+}
+
+/// Separates parts of git's state from files.
+fn split(paths: Vec<WorkPath>) -> (Vec<(WorkPath, GitPart)>, Vec<WorkPath>) {
+    let mut parts = Vec::new();
+    let mut files = Vec::new();
+    for path in paths {
+        match GitPart::of(&path) {
+            Some(part) => parts.push((path, part)),
+            None => files.push(path),
+        }
+    }
+    (parts, files)
 }
 
 /// The context restorations are computed in: the call, or its preview.
