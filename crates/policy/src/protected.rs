@@ -4,11 +4,7 @@
 //! Names are compared as bytes. On a case-insensitive directory the back end sets
 //! `PathAccess::protected`, which counts the same.
 
-use haft_contract::{
-    Access, ProviderId,
-    ops::GitPart,
-    protected::protected_name,
-};
+use haft_contract::{Access, ProviderId, ops::GitPart, protected::protected_name};
 
 use crate::judge::EvaluationCase;
 
@@ -41,6 +37,9 @@ pub(crate) fn puts_git_back(case: &EvaluationCase<'_>) -> bool {
     let Some(Access::Path(path)) = case.item.access else {
         return false;
     };
-    let leads_there = path.resolved.as_ref().is_none_or(|target| *target == path.path);
+    let leads_there = path
+        .resolved
+        .as_ref()
+        .is_none_or(|target| *target == path.path);
     is_undo && leads_there && GitPart::of(&path.path).is_some()
 }

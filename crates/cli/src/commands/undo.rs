@@ -72,7 +72,15 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
     let ready = CallSetup::new(app, settings, workspace, principal, asking, groups.len()).await?;
     register(&ready)?;
     let mut outcomes = Vec::new();
-    for group in groups {
+    let mut git_stays = false;
+    for mut group in groups {
+        if git_stays {
+            group.retain(|path| !changed.folded.with_git.contains(path));
+        }
+        if group.is_empty() {
+            continue;
+        }
+        let moves_git = group.iter().any(|path| GitPart::of(path).is_some());
         let input = json!({
             "calls": calls_of(&changed.happened, &group),
             "paths": group.iter().map(|path| path.as_str()).collect::<Vec<_>>(),
@@ -81,6 +89,8 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
         let request = CallRequest::new("undo", input, Arc::clone(&ready.principal));
         let outcome = ready.call(request).await;
         let ends_here = ends_the_undo(&outcome);
+        // What changed together with git's state stays with it, also in later groups.
+        git_stays |= moves_git && (!outcome.succeeded() || left_over(&outcome));
         outcomes.push(outcome);
         if ends_here {
             break;

@@ -2,19 +2,18 @@
 //!
 //! A ref that moved while the index stayed would be a state that the repository never had. So if one
 //! essential part is not what the calls left, or what it named is gone, the whole state stays as it
-//! is, and the parts in the way are named. Files of the work tree go back by themselves.
+//! is, and the parts in the way are named; so do files that the same calls changed. Other files of
+//! the work tree go back by themselves.
 
 use haft_contract::{
     ErrorKind, ToolError, WorkPath,
     context::PastChanges,
-    ops::{
-        FileVersion, GitPart, OpsError, PartChange, RepositoryOps, RepositoryPart, part_value,
-    },
+    ops::{FileVersion, GitPart, OpsError, PartChange, RepositoryOps, RepositoryPart, part_value},
 };
 
 use super::{
     fold::{Chain, FileState, FoldedChange, FoldedChanges},
-    git_lines::{line, ref_name, shown, version},
+    git_lines::{line, rank, ref_name, shown, version},
     restore::{kept, stops_the_call},
 };
 
@@ -100,10 +99,19 @@ pub(super) async fn work_out(
 }
 
 impl GitRestoration {
+    /// Whether a part that should go back stays.
+    pub(super) fn stays(&self) -> bool {
+        !self.conflicts.is_empty() || !self.impossible.is_empty()
+    }
+
     /// Leaves the whole state as it is.
     fn leave(&mut self) {
         self.lines.clear();
-        let known: Vec<String> = self.impossible.iter().map(|(path, _)| path.clone()).collect();
+        let known: Vec<String> = self
+            .impossible
+            .iter()
+            .map(|(path, _)| path.clone())
+            .collect();
         for change in std::mem::take(&mut self.changes) {
             let is_essential = GitPart::of(&change.path).is_some_and(GitPart::is_essential);
             let path = change.path.as_str().to_owned();
@@ -117,11 +125,14 @@ impl GitRestoration {
     fn describe(&mut self, folded: &FoldedChanges) {
         let lines = self.changes.iter().filter_map(|change| {
             let before = version(&folded.files.get(&change.path)?.before);
-            line(&change.path, change.expected.as_ref(), before)
+            let line = line(&change.path, change.expected.as_ref(), before)?;
+            Some((rank(GitPart::of(&change.path)?), line))
         });
-        let mut lines: Vec<String> = lines.collect();
+        let mut lines: Vec<(u8, String)> = lines.collect();
+        lines.sort();
+        let mut lines: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
         if lines.is_empty() && !self.changes.is_empty() {
-            lines.push("reflogs and notes only".to_owned());
+            lines.push("reflogs only".to_owned());
         }
         lines.append(&mut self.lines);
         self.lines = lines;
@@ -191,8 +202,8 @@ async fn name_missing_objects(
             let part = GitPart::of(&change.path)?;
             let bytes = change.bytes.as_deref()?;
             let value = std::str::from_utf8(bytes).ok()?.trim_end();
-            let names_object = matches!(part, GitPart::Head | GitPart::Ref)
-                && !value.starts_with("ref:");
+            let names_object =
+                matches!(part, GitPart::Head | GitPart::Ref) && !value.starts_with("ref:");
             names_object.then(|| (change.path.as_str().to_owned(), value.to_owned()))
         })
         .collect();

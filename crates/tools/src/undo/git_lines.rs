@@ -112,7 +112,8 @@ fn count(value: Option<&str>) -> Option<u64> {
     value?.split(' ').next()?.parse().ok()
 }
 
-fn rank(part: GitPart) -> u8 {
+/// Where a part's line comes among the others.
+pub(super) fn rank(part: GitPart) -> u8 {
     match part {
         GitPart::Head => 0,
         GitPart::Ref => 1,
@@ -143,16 +144,46 @@ mod tests {
         let main = ".git/refs/heads/main";
         check(main, one, two, Some("branch main: 1111111 → 2222222"));
         check(main, None, two, Some("branch main: new, at 2222222"));
-        check(main, one, None, Some("branch main: removed, was at 1111111"));
-        check(".git/refs/tags/v1", None, two, Some("tag v1: new, at 2222222"));
-        check(".git/refs/notes/x", None, two, Some("refs/notes/x: new, at 2222222"));
+        check(
+            main,
+            one,
+            None,
+            Some("branch main: removed, was at 1111111"),
+        );
+        check(
+            ".git/refs/tags/v1",
+            None,
+            two,
+            Some("tag v1: new, at 2222222"),
+        );
+        check(
+            ".git/refs/notes/x",
+            None,
+            two,
+            Some("refs/notes/x: new, at 2222222"),
+        );
         let branch = Some("ref: refs/heads/main");
         check(".git/HEAD", branch, one, Some("HEAD: main → 1111111"));
         let stash = ".git/logs/refs/stash";
         check(stash, None, Some("1 ab"), Some("stash: 0 → 1 entries"));
-        check(stash, Some("1 ab"), Some("1 cd"), Some("stash: 1 other entries"));
-        check(".git/index", Some("1 a"), Some("2 b"), Some("index: 1 → 2 files"));
-        check(".git/MERGE_HEAD", None, Some("x"), Some("merge: in progress"));
+        check(
+            stash,
+            Some("1 ab"),
+            Some("1 cd"),
+            Some("stash: 1 other entries"),
+        );
+        check(
+            ".git/index",
+            Some("1 a"),
+            Some("2 b"),
+            Some("index: 1 → 2 files"),
+        );
+        check(
+            ".git/MERGE_HEAD",
+            None,
+            Some("x"),
+            Some("merge: in progress"),
+        );
         check(".git/ORIG_HEAD", None, Some("x"), None);
         check("src/HEAD", None, Some("x"), None);
     }

@@ -49,6 +49,9 @@ const MAX_SHOWN_BYTES: usize = MAX_PREVIEW_BYTES / 8;
 /// The most bytes of conflicts in one result.
 const MAX_CONFLICT_BYTES: usize = 192 * 1024;
 
+/// Why a file stays where git's state does.
+const STAYS_WITH_GIT: &str = "it changed together with git's state, which stays";
+
 /// Many files take a while.
 const DEADLINE: Deadline = Deadline::new(Duration::from_mins(5), Duration::from_mins(10));
 
@@ -177,6 +180,7 @@ impl Tool for UndoTool {
         } else {
             git::put_back(cx.repository(), &git).await
         };
+        let git_stays = git.stays() || put.is_err();
         output.take_git(git, put.err().map(|error| error.message().to_owned()));
         let mut room = MAX_CONFLICT_BYTES;
         for path in paths {
@@ -194,6 +198,7 @@ impl Tool for UndoTool {
                 files: cx.files(),
                 past: cx.past(),
                 cancel: cx.cancel(),
+                git_stays,
             };
             let restoration = look.restoration(&path, &folded).await?;
             if input.dry_run
@@ -240,14 +245,15 @@ impl Tool for UndoTool {
     async fn preview(&self, input: &UndoInput, cx: PreviewContext) -> Result<Preview, ToolError> {
         let paths = paths(input, |text, pointer| cx.path(text, pointer))?;
         let folded = FoldedChanges::of(&cx.past.of(&calls(input)?).await?);
+        let mut preview = Preview::default();
+        let (parts, paths) = split(paths);
+        let git = git::work_out(&*cx.repository, &*cx.past, &parts, &folded).await?;
         let look = RestoreView {
             files: &*cx.files,
             past: &*cx.past,
             cancel: &cx.cancel,
+            git_stays: git.stays(),
         };
-        let mut preview = Preview::default();
-        let (parts, paths) = split(paths);
-        let git = git::work_out(&*cx.repository, &*cx.past, &parts, &folded).await?;
         preview.parts.extend(git_notes(&git).map(PreviewPart::Note));
         for path in paths {
             let restoration = look.restoration(&path, &folded).await?;
@@ -319,8 +325,8 @@ impl UndoOutput {
         let conflicts = git.conflicts.into_iter().map(|conflict| UndoConflict {
             path: conflict.path,
             reason: conflict.reason.to_owned(),
-            by_the_calls: format!("{}\n", conflict.by_the_calls),
-            since: format!("{}\n", conflict.since),
+            by_the_calls: conflict.by_the_calls,
+            since: conflict.since,
         });
         self.conflicts.extend(conflicts);
         let impossible = git.impossible.into_iter();
@@ -344,8 +350,8 @@ fn git_notes(git: &GitRestoration) -> impl Iterator<Item = String> {
         format!("`{path}` stays as it is: {reason} ({})", conflict.since)
     });
     let impossible = git.impossible.iter();
-    let impossible = impossible
-        .map(|(path, why)| format!("`{}` cannot be put back: {why}", one_line(path)));
+    let impossible =
+        impossible.map(|(path, why)| format!("`{}` cannot be put back: {why}", one_line(path)));
     lines.chain(conflicts).chain(impossible)
 }
 
@@ -367,6 +373,8 @@ struct RestoreView<'a> {
     files: &'a dyn FileOps,
     past: &'a dyn PastChanges,
     cancel: &'a CancellationToken,
+    /// Whether git's state stays as it is, and with it what changed together with it.
+    git_stays: bool,
 }
 
 impl RestoreView<'_> {
@@ -376,7 +384,16 @@ impl RestoreView<'_> {
         folded: &FoldedChanges,
     ) -> Result<Restoration, ToolError> {
         match folded.files.get(path) {
-            Some(change) => work_out(self.files, self.past, path, change).await,
+            Some(change) => {
+                let restoration = work_out(self.files, self.past, path, change).await?;
+                let stays = self.git_stays && folded.with_git.contains(path);
+                Ok(match restoration {
+                    Restoration::Write { .. } | Restoration::Remove { .. } if stays => {
+                        Restoration::Impossible(STAYS_WITH_GIT.to_owned())
+                    }
+                    other => other,
+                })
+            }
             None => Ok(Restoration::Impossible(
                 "these calls did not change it".to_owned(),
             )),

@@ -209,7 +209,10 @@ async fn present(files: &dyn FileOps, path: &WorkPath) -> Result<Option<PresentF
 }
 
 /// What a file held, or why that is unknown.
-pub(super) async fn kept(past: &dyn PastChanges, state: &FileState) -> Result<Option<Vec<u8>>, String> {
+pub(super) async fn kept(
+    past: &dyn PastChanges,
+    state: &FileState,
+) -> Result<Option<Vec<u8>>, String> {
     match state {
         FileState::Absent => Ok(None),
         FileState::File {

@@ -203,7 +203,9 @@ fn repository_text(gap: RepositoryGap) -> &'static str {
         RepositoryGap::Unfinished => {
             "git was in the middle of something, whose own files are not kept"
         }
-        RepositoryGap::LinkedTree => "linked work trees changed, whose `HEAD` and index are not kept",
+        RepositoryGap::LinkedTree => {
+            "linked work trees changed, whose `HEAD` and index are not kept"
+        }
         RepositoryGap::Unread => "parts of git's state changed that are too large or not readable",
         RepositoryGap::TooManyRefs => "git has too many refs, or moved too many, to keep them",
         RepositoryGap::Reftable => "git's refs are in a reftable, which is not read",

@@ -196,7 +196,10 @@ mod tests {
         let whole = index(1, 7, Some(b"TREE"));
         for end in 0..whole.len() {
             let cut = read(&whole[..end]);
-            assert!(!matches!(cut, IndexReading::Entries { count: 1, .. }), "{end}");
+            assert!(
+                !matches!(cut, IndexReading::Entries { count: 1, .. }),
+                "{end}"
+            );
         }
         assert!(matches!(
             read(&index(1, 7, Some(b"link"))),

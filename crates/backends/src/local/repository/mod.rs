@@ -104,7 +104,11 @@ fn unfinished(jail: &Jail) -> Result<Vec<&'static str>, Errno> {
     let mut found = Vec::new();
     for (name, _) in UNFINISHED {
         let path = format!(".git/{name}");
-        match jail.open_bytes(path.as_bytes(), OFlags::PATH | OFlags::NOFOLLOW, Lookup::Full) {
+        match jail.open_bytes(
+            path.as_bytes(),
+            OFlags::PATH | OFlags::NOFOLLOW,
+            Lookup::Full,
+        ) {
             Ok(_) => found.push(name),
             Err(Errno::NOENT | Errno::NOTDIR) => {}
             Err(errno) => return Err(errno),

@@ -75,7 +75,9 @@ impl<'a> ObjectLookup<'a> {
         let Some(id) = bytes_of(id) else {
             return false;
         };
-        self.packs.iter().any(|pack| pack_has(pack, &id) == Some(true))
+        self.packs
+            .iter()
+            .any(|pack| pack_has(pack, &id) == Some(true))
     }
 
     /// How many there are; `None` if there are too many to count.

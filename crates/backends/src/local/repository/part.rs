@@ -78,9 +78,10 @@ pub(super) fn holds(part: GitPart, bytes: &[u8]) -> Option<String> {
     match part {
         GitPart::Head | GitPart::Ref => refs::value_of(bytes),
         GitPart::Index => match index::read(bytes) {
-            IndexReading::Entries { count, hash: entries } => {
-                Some(format!("{count} {}", hash(entries)))
-            }
+            IndexReading::Entries {
+                count,
+                hash: entries,
+            } => Some(format!("{count} {}", hash(entries))),
             IndexReading::Split => None,
             IndexReading::Unknown => Some(format!("? {}", hash(blake3::hash(bytes)))),
         },

@@ -237,7 +237,12 @@ impl RepositoryState {
                 gap(RepositoryGap::Unread, path);
             }
         }
-        let paths: BTreeSet<String> = self.parts.keys().chain(later.parts.keys()).cloned().collect();
+        let paths: BTreeSet<String> = self
+            .parts
+            .keys()
+            .chain(later.parts.keys())
+            .cloned()
+            .collect();
         let mut changes = Vec::new();
         for path in paths {
             let (before, after) = (self.parts.remove(&path), later.parts.remove(&path));
@@ -283,7 +288,8 @@ impl RepositoryState {
         {
             gap(RepositoryGap::ObjectsGone, "");
         }
-        let in_progress: BTreeSet<&&str> = self.unfinished.iter().chain(&later.unfinished).collect();
+        let in_progress: BTreeSet<&&str> =
+            self.unfinished.iter().chain(&later.unfinished).collect();
         if self.unfinished != later.unfinished || (has_changes && !in_progress.is_empty()) {
             for name in in_progress {
                 gap(RepositoryGap::Unfinished, &format!(".git/{name}"));

@@ -99,7 +99,8 @@ impl<'p> Unpacked<'p> {
         let fail = |errno| errno::on_path(errno, path);
         let read = || {
             let packed = PackedRefs::read(jail).map_err(fail)?;
-            packed.ok_or_else(|| OpsError::new(ErrorKind::LimitExceeded, "it is too large").on(path))
+            packed
+                .ok_or_else(|| OpsError::new(ErrorKind::LimitExceeded, "it is too large").on(path))
         };
         if removed.is_empty() || !removed.iter().any(|path| is_packed(&read, path)) {
             return Ok(None);
