@@ -215,7 +215,8 @@ impl PolicyJudge {
                 labelled: false,
             };
         }
-        let protection = protection(case.item).filter(|_| !puts_git_back(case));
+        let puts_back = puts_git_back(case.tool.key, case.item.access);
+        let protection = protection(case.item).filter(|_| !puts_back);
         let mut places = Vec::new();
         if protection.is_some() {
             places.extend_from_slice(&self.protected);

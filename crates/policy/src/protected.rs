@@ -4,9 +4,7 @@
 //! Names are compared as bytes. On a case-insensitive directory the back end sets
 //! `PathAccess::protected`, which counts the same.
 
-use haft_contract::{Access, ProviderId, ops::GitPart, protected::protected_name};
-
-use crate::judge::EvaluationCase;
+use haft_contract::{Access, ProviderId, ToolKey, ops::GitPart, protected::protected_name};
 
 /// The built-in tool that puts back what calls did.
 const UNDO: &str = "undo";
@@ -31,15 +29,12 @@ pub(crate) fn protecting_rule(path: &str) -> Option<BuiltInRule> {
 /// Whether this is `undo`, about to put back a part of git's state. Git is protected because files in
 /// it name programs; a ref, `HEAD` and the index name none, the bytes come from the record, and the
 /// back end takes nothing else there. Rules apply as they do to any other file.
-pub(crate) fn puts_git_back(case: &EvaluationCase<'_>) -> bool {
-    let key = case.tool.key;
+pub(crate) fn puts_git_back(key: &ToolKey, access: Option<&Access>) -> bool {
     let is_undo = key.provider == ProviderId::builtin() && key.tool.as_str() == UNDO;
-    let Some(Access::Path(path)) = case.item.access else {
+    let Some(Access::Path(path)) = access else {
         return false;
     };
-    let leads_there = path
-        .resolved
-        .as_ref()
-        .is_none_or(|target| *target == path.path);
+    let target = path.resolved.as_ref();
+    let leads_there = target.is_none_or(|target| *target == path.path);
     is_undo && leads_there && GitPart::of(&path.path).is_some()
 }
