@@ -14,7 +14,7 @@ use crate::{
     identity::Principal,
     ops::{
         DatabaseOps, FileOps, FileVersion, MessageOps, NetOps, OpsError, ProcessOps, RemoteToolOps,
-        SearchOps, Stream, Tier, World,
+        RepositoryOps, SearchOps, Stream, Tier, World,
     },
     path::WorkPath,
     progress::{NoProgress, Progress, ProgressSink, ReportProgress},
@@ -50,6 +50,8 @@ pub struct PreviewContext {
     pub root: Arc<str>,
     /// Files, limited to what the plan names. Every change fails.
     pub files: Arc<dyn FileOps>,
+    /// The git repository, limited to what the plan names. Every change fails.
+    pub repository: Arc<dyn RepositoryOps>,
     /// What earlier calls did to files.
     pub past: Arc<dyn PastChanges>,
     /// Fires when the call no longer needs an answer.
@@ -91,6 +93,8 @@ pub struct CallParts {
     pub processes: Arc<dyn ProcessOps>,
     /// Search, limited to what the plan names.
     pub search: Arc<dyn SearchOps>,
+    /// The git repository, limited to what the plan names.
+    pub repository: Arc<dyn RepositoryOps>,
     /// The network, databases, people and remote tools, limited to what the plan names.
     pub world: World,
     /// Takes the raw output of a command, which it cleans, caps and spills.
@@ -185,6 +189,11 @@ impl<P> CallContext<P> {
     /// Search, limited to what the plan names.
     pub fn search(&self) -> &dyn SearchOps {
         &*self.parts.search
+    }
+
+    /// The git repository at the workspace's root, limited to what the plan names.
+    pub fn repository(&self) -> &dyn RepositoryOps {
+        &*self.parts.repository
     }
 
     /// The network, limited to the hosts that the plan names.

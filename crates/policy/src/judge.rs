@@ -26,7 +26,7 @@ use crate::{
     pattern::{Pattern, PatternScope},
     pattern_index::PatternId,
     preset::Preset,
-    protected::protecting_rule,
+    protected::{protecting_rule, puts_git_back},
     shell::Refusal,
 };
 
@@ -217,7 +217,8 @@ impl PolicyJudge {
                 labelled: false,
             };
         }
-        let protection = protection(case.item);
+        let puts_back = puts_git_back(case.tool.key, case.item.access);
+        let protection = protection(case.item).filter(|_| !puts_back);
         let mut places = Vec::new();
         if protection.is_some() {
             places.extend_from_slice(&self.protected);

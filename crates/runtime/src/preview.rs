@@ -176,7 +176,7 @@ async fn ask_tool(
     let cancel = call.cancel.child_token();
     // Stops whatever the tool left running for its preview once nobody waits for it.
     let _stop = cancel.clone().drop_guard();
-    let guard = ReadOnly(Guard {
+    let guard = Arc::new(ReadOnly(Guard {
         engine: Arc::clone(&call.engine),
         workspace: Arc::clone(&call.workspace),
         plan: Arc::clone(plan),
@@ -187,11 +187,12 @@ async fn ask_tool(
         changes: ChangeWatch::default(),
         left_out: Arc::clone(&call.left_out),
         past: OnceLock::new(),
-    });
+    }));
     let cx = PreviewContext {
         principal: Arc::clone(&call.principal),
         root: Arc::clone(&call.workspace.operations.root),
-        files: Arc::new(guard) as Arc<dyn FileOps>,
+        files: Arc::clone(&guard) as Arc<dyn FileOps>,
+        repository: guard,
         past: Arc::new(ChangeHistory::new(
             &call.engine,
             &call.workspace,

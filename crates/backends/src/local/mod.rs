@@ -1,11 +1,12 @@
 //! The local back end: a directory of this machine as a workspace.
 //!
-//! Sibling folders (`changes`, `files`, `search`) implement one operations trait each; processes
+//! Sibling folders (`changes`, `files`, `repository`, `search`) implement one operations trait each; processes
 //! come from `haft-sandbox`. Nothing here lowers a tier or follows a path by name.
 
 mod changes;
 mod file_kind;
 mod files;
+mod repository;
 mod search;
 mod walk;
 
@@ -22,7 +23,9 @@ use haft_sandbox::{
 
 pub use self::changes::ChangeOptions;
 pub(crate) use self::search::withholds;
-use self::{changes::LocalChanges, files::LocalFiles, search::LocalSearch};
+use self::{
+    changes::LocalChanges, files::LocalFiles, repository::LocalRepository, search::LocalSearch,
+};
 
 /// A workspace on this machine.
 #[derive(Clone)]
@@ -163,6 +166,7 @@ impl LocalBackend {
                 .changes
                 .as_ref()
                 .map(|changes| Arc::clone(changes) as Arc<dyn WorkspaceChanges>),
+            repository: Some(Arc::new(LocalRepository::new(Arc::clone(&self.jail)))),
             world: World::none(),
         }
     }

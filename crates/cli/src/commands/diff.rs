@@ -6,11 +6,12 @@ use clap::Args;
 use haft_contract::{
     WorkPath,
     host::{ArtifactStore, Ledger as _, LedgerErrorKind},
+    ops::GitPart,
 };
 use haft_host::{Record, WorkspaceSource};
 use haft_tools::{
     change::{FileChange, ShownChange},
-    undo::{FileState, FoldedChange},
+    undo::{FileState, FoldedChange, git_lines},
 };
 use serde_json::json;
 
@@ -60,7 +61,9 @@ pub(crate) async fn run(args: &DiffArgs, app: &App) -> Result<Exit, Stop> {
     let changed = args.selection.find(&ledger, &principal, &here).await?;
     let artifacts = ledger.artifacts();
     let (mut added, mut removed, mut files) = (0, 0, 0_u64);
-    for (path, change) in &changed.folded.files {
+    let files_only = |path: &WorkPath| GitPart::of(path).is_none();
+    let in_order = changed.folded.files.iter();
+    for (path, change) in in_order.filter(|(path, _)| files_only(path)) {
         let Some(shown) = show(&*artifacts, path, change).await? else {
             continue;
         };
@@ -68,6 +71,14 @@ pub(crate) async fn run(args: &DiffArgs, app: &App) -> Result<Exit, Stop> {
         added += shown.added;
         removed += shown.removed;
         print(&shown, args, app)?;
+    }
+    for line in git_lines(&changed.folded) {
+        match app.output.format() {
+            Format::Json => app.output.json_line(&json!({ "git": line }))?,
+            Format::Text => app
+                .output
+                .page(&Page::new().text(format!("git: {line}")).end())?,
+        }
     }
     if args.stat && app.output.format() == Format::Text {
         let total = format!("{files} files, {added} lines added, {removed} removed");

@@ -4,6 +4,7 @@ use clap::Args;
 use haft_contract::TenantId;
 use haft_contract::host::{History as _, StoredEvent};
 use haft_host::Record;
+use haft_tools::undo::{FoldedChanges, git_lines};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -38,6 +39,9 @@ pub(crate) struct ShowArgs {
 struct ShowView {
     #[serde(flatten)]
     call: CallView,
+    /// What it did to the git repository.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    git: Vec<String>,
     events: Vec<EventView>,
 }
 
@@ -52,10 +56,17 @@ pub(crate) async fn run(args: &ShowArgs, app: &App) -> Result<Exit, Stop> {
         .events(&TenantId::local(), call.id)
         .await
         .map_err(|error| Stop::ledger(&error))?;
+    let changes = ledger.changes(&TenantId::local(), &[call.id]).await;
+    let changes = changes.map_err(|error| Stop::ledger(&error))?;
+    let git = git_lines(&FoldedChanges::of(&changes));
     let view = CallView::of(&call);
     if app.output.format() == Format::Json {
         let events = events.iter().map(EventView::of).collect();
-        app.output.json(&ShowView { call: view, events })?;
+        app.output.json(&ShowView {
+            call: view,
+            git,
+            events,
+        })?;
         return Ok(Exit::Ok);
     }
     let mut page = Page::new()
@@ -70,8 +81,11 @@ pub(crate) async fn run(args: &ShowArgs, app: &App) -> Result<Exit, Stop> {
         .field(
             "session",
             format!("{} ({})", view.session, view.session_kind),
-        )
-        .end();
+        );
+    for line in git {
+        page = page.field("git", line);
+    }
+    page = page.end();
     let mut before = call.opened;
     for event in &events {
         let later = u64::try_from(event.at.since(before).as_micros()).unwrap_or(u64::MAX);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use haft_contract::{
     CallEvent, CallRequest, DeniedBy, ErrorKind, Outcome, ProviderId, WorkPath,
-    event::RecordedEvent, preview::MAX_PREVIEW_BYTES,
+    event::RecordedEvent, ops::GitPart, preview::MAX_PREVIEW_BYTES,
 };
 use haft_host::{Record, WorkspaceSource};
 use haft_tools::{
@@ -35,7 +35,8 @@ Examples:
   haft undo last
   haft undo --session
   haft undo --since 10m --dry-run
-A file that changed since is left as it is and shown. An undo is a call too: undo it to redo.")]
+A file that changed since is left as it is and shown. Git's branches, tags, stashes, HEAD and
+index go back as a whole or not at all. An undo is a call too: undo it to redo.")]
 pub(crate) struct UndoArgs {
     #[command(flatten)]
     selection: SelectionArgs,
@@ -71,7 +72,15 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
     let ready = CallSetup::new(app, settings, workspace, principal, asking, groups.len()).await?;
     register(&ready)?;
     let mut outcomes = Vec::new();
-    for group in groups {
+    let mut git_stays = false;
+    for mut group in groups {
+        if git_stays {
+            group.retain(|path| !changed.folded.with_git.contains(path));
+        }
+        if group.is_empty() {
+            continue;
+        }
+        let moves_git = group.iter().any(|path| GitPart::of(path).is_some());
         let input = json!({
             "calls": calls_of(&changed.happened, &group),
             "paths": group.iter().map(|path| path.as_str()).collect::<Vec<_>>(),
@@ -80,6 +89,8 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
         let request = CallRequest::new("undo", input, Arc::clone(&ready.principal));
         let outcome = ready.call(request).await;
         let ends_here = ends_the_undo(&outcome);
+        // What changed together with git's state stays with it, also in later groups.
+        git_stays |= moves_git && (!outcome.succeeded() || left_over(&outcome));
         outcomes.push(outcome);
         if ends_here {
             break;
@@ -109,7 +120,7 @@ pub(super) fn notes(changed: &SelectedChanges) -> Vec<String> {
         .folded
         .missed
         .iter()
-        .map(|missed| format!("not everything is on record: {missed}"))
+        .map(|missed| format!("not everything can be taken back: {missed}"))
         .collect();
     match changed.elsewhere {
         0 => {}
@@ -121,11 +132,17 @@ pub(super) fn notes(changed: &SelectedChanges) -> Vec<String> {
     notes
 }
 
-/// The files, in groups small enough to show in full to a person who is asked.
+/// The files, in groups small enough to show in full to a person who is asked. Git's state comes first
+/// and in one group, because it goes back as a whole.
 fn groups(changed: &SelectedChanges) -> Vec<Vec<&WorkPath>> {
-    let mut groups: Vec<Vec<&WorkPath>> = Vec::new();
-    let mut room = 0;
-    for (path, change) in &changed.folded.files {
+    let is_git = |path: &WorkPath| GitPart::of(path).is_some();
+    let parts = changed.folded.files.keys().filter(|path| is_git(path));
+    let parts: Vec<&WorkPath> = parts.collect();
+    let mut groups: Vec<Vec<&WorkPath>> = parts.chunks(MAX_UNDO_PATHS).map(<[_]>::to_vec).collect();
+    let shown = parts.iter().map(|path| path.as_str().len() * 2 + 256).sum();
+    let mut room = MAX_PREVIEW_BYTES.saturating_sub(shown);
+    let files = changed.folded.files.iter();
+    for (path, change) in files.filter(|(path, _)| !is_git(path)) {
         let size = |state: &FileState| state.content().map_or(0, |content| content.bytes);
         let content = size(&change.before).saturating_add(size(&change.after));
         let content = usize::try_from(content).unwrap_or(usize::MAX);

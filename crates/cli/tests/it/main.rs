@@ -51,4 +51,5 @@ mod terminal;
 mod tmux;
 mod tools;
 mod undo;
+mod undo_git;
 mod watch;

@@ -10,6 +10,7 @@ mod files;
 mod net;
 mod process;
 mod refusal;
+mod repository;
 mod search;
 mod world;
 
@@ -20,6 +21,7 @@ pub use files::*;
 pub use net::*;
 pub use process::*;
 pub use refusal::*;
+pub use repository::*;
 pub use search::*;
 pub use world::*;
 
@@ -47,6 +49,8 @@ pub struct Operations {
     pub search: Arc<dyn SearchOps>,
     /// What commands change in the workspace, if the back end can tell.
     pub changes: Option<Arc<dyn WorkspaceChanges>>,
+    /// The git repository at the workspace's root, if the back end can put its state back.
+    pub repository: Option<Arc<dyn RepositoryOps>>,
     /// What tools reach beyond the workspace.
     pub world: World,
 }

@@ -172,6 +172,53 @@ fn pe_22_a_moved_git_directory_is_protected_by_what_the_back_end_found() {
     check(&rules, &Call::of("write", vec![access]), Deny);
 }
 
+/// Undo puts back where a repository is. It reaches nothing that git would run or obey, nobody else
+/// does, and a link leads it nowhere else.
+#[test]
+fn pe_19_only_undo_puts_git_back_and_only_its_state() {
+    let rules = policy(LOOSEST);
+    let by = |tool: &'static str, access: Access| Call::of(tool, vec![access]);
+    let state = [
+        ".git/HEAD",
+        ".git/index",
+        ".git/refs/heads/main",
+        ".git/refs/stash",
+        ".git/logs/HEAD",
+        ".git/MERGE_HEAD",
+    ];
+    for text in state {
+        let mut access = Access::write(path(text));
+        if let Access::Path(path) = &mut access {
+            path.protected = Some("`.git` is a git directory".to_owned());
+        }
+        check(&rules, &by("undo", access.clone()), Allow);
+        check(&rules, &by("write", access), Deny);
+        let elsewhere = through(Access::write(path(text)), ".git/config");
+        check(&rules, &by("undo", elsewhere), Deny);
+        let from_elsewhere = through(Access::write(path("notes")), text);
+        check(&rules, &by("undo", from_elsewhere), Deny);
+    }
+    for text in [
+        ".git",
+        ".git/config",
+        ".git/hooks/post-checkout",
+        ".git/info/attributes",
+        ".git/objects/info/alternates",
+        ".git/rebase-merge/git-rebase-todo",
+        ".git/refs/remotes/origin/main",
+        "sub/.git/HEAD",
+        ".bashrc",
+    ] {
+        check(&rules, &by("undo", Access::write(path(text))), Deny);
+    }
+    // Rules still count.
+    let rules = policy("[policy]\nallow = [\"undo\"]\ndeny = [\"write(.git/refs/heads/**)\"]");
+    let access = Access::write(path(".git/refs/heads/main"));
+    check(&rules, &by("undo", access), Deny);
+    let access = Access::write(path(".git/HEAD"));
+    check(&rules, &by("undo", access), Allow);
+}
+
 #[test]
 fn sl_11_rules_hold_where_the_path_leads() {
     let rules =

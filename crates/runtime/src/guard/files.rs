@@ -252,7 +252,7 @@ impl Guard {
         Ok(artifact)
     }
 
-    async fn note_preimage(
+    pub(super) async fn note_preimage(
         &self,
         path: &WorkPath,
         artifact: Option<ArtifactId>,
@@ -283,7 +283,7 @@ impl Guard {
     }
 
     /// The same for content already in memory.
-    async fn keep_bytes(&self, bytes: &[u8]) -> Option<ArtifactId> {
+    pub(super) async fn keep_bytes(&self, bytes: &[u8]) -> Option<ArtifactId> {
         if bytes.len() as u64 > self.engine.limits.preimage_bytes {
             return None;
         }

@@ -10,6 +10,7 @@ pub(crate) mod confinement;
 mod files;
 mod process;
 mod read_only;
+mod repository;
 mod search;
 mod world;
 

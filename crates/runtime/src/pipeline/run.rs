@@ -96,6 +96,7 @@ pub async fn run(started: StartedCall) -> FinishedCall {
         files: Arc::<Guard>::clone(&guard),
         processes: Arc::<Guard>::clone(&guard),
         search: Arc::<Guard>::clone(&guard),
+        repository: Arc::<Guard>::clone(&guard),
         world: guarded_world(&guard),
         spilled: Arc::<Guard>::clone(&guard),
         background: Arc::<Guard>::clone(&guard),

@@ -41,6 +41,7 @@ impl MemoryTree {
             processes: Arc::new(process::MemoryProcesses::new(self.clone())),
             search: Arc::new(search::MemorySearch::new(self.clone())),
             changes: None,
+            repository: None,
             world: World::none(),
         }
     }

@@ -3,10 +3,13 @@
 //!
 //! Pure; shared by `undo` and by the code that shows what calls changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use haft_contract::{
-    CallEvent, WorkPath, event::RecordedEvent, host::ArtifactId, ops::FileVersion,
+    CallEvent, CallId, WorkPath,
+    event::RecordedEvent,
+    host::ArtifactId,
+    ops::{FileVersion, GitPart},
 };
 
 /// What several calls did to one file together.
@@ -52,6 +55,8 @@ pub enum Chain {
 pub struct FoldedChanges {
     /// The changed files.
     pub files: BTreeMap<WorkPath, FoldedChange>,
+    /// Files changed by a call that also moved the git repository, as a checkout does.
+    pub with_git: BTreeSet<WorkPath>,
     /// What was not recorded, in the record's words.
     pub missed: Vec<String>,
 }
@@ -59,7 +64,10 @@ pub struct FoldedChanges {
 impl FoldedChanges {
     /// Folds events in the order they happened.
     pub fn of(happened: &[RecordedEvent]) -> Self {
-        let mut folded = Self::default();
+        let mut folded = Self {
+            with_git: changed_with_git(happened),
+            ..Self::default()
+        };
         // A pre-image counts once its change has happened.
         let mut announced: BTreeMap<&WorkPath, FileState> = BTreeMap::new();
         for event in happened {
@@ -155,6 +163,27 @@ impl FileState {
     }
 }
 
+/// The files that were changed by calls which also changed an essential part of git's state.
+fn changed_with_git(happened: &[RecordedEvent]) -> BTreeSet<WorkPath> {
+    let changed = |event: &RecordedEvent| match &event.event {
+        CallEvent::FileChanged { path, .. } => Some((event.call, path.clone())),
+        _ => None,
+    };
+    let is_essential = |path: &WorkPath| GitPart::of(path).is_some_and(GitPart::is_essential);
+    let moving: BTreeSet<CallId> = happened
+        .iter()
+        .filter_map(changed)
+        .filter(|(_, path)| is_essential(path))
+        .map(|(call, _)| call)
+        .collect();
+    happened
+        .iter()
+        .filter_map(changed)
+        .filter(|(call, path)| moving.contains(call) && GitPart::of(path).is_none())
+        .map(|(_, path)| path)
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use haft_contract::{CallId, host::Timestamp};
@@ -230,6 +259,28 @@ mod tests {
             ],
             Some((Some(1), Some(4), Chain::Broken)),
         );
+    }
+
+    #[test]
+    fn files_of_a_call_that_moved_git_are_known() {
+        let (checkout, edit) = (CallId::new(), CallId::new());
+        let event = |call, path: &str| RecordedEvent {
+            call,
+            at: Timestamp(0),
+            event: CallEvent::FileChanged {
+                path: WorkPath::relative(path).unwrap(),
+                after: None,
+                artifact: None,
+            },
+        };
+        let happened = [
+            event(checkout, "a"),
+            event(checkout, ".git/HEAD"),
+            event(edit, "b"),
+            event(edit, ".git/logs/HEAD"),
+        ];
+        let found = FoldedChanges::of(&happened).with_git;
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), [path()]);
     }
 
     #[test]

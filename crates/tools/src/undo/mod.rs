@@ -6,6 +6,8 @@
 //! files, so an undo is recorded, keeps its own pre-images, and can be undone.
 
 mod fold;
+mod git;
+mod git_lines;
 mod restore;
 
 use std::{fmt::Write as _, time::Duration};
@@ -14,15 +16,21 @@ use haft_contract::{
     Access, CallContext, CallId, Content, Deadline, Effects, ErrorKind, NoProgress, Plan,
     PlanContext, Tool, ToolError, ToolSpec, WorkPath,
     context::{PastChanges, PreviewContext},
-    ops::FileOps,
+    ops::{FileOps, GitPart},
     preview::{FileChangeKind, FileDiff, MAX_PREVIEW_BYTES, Preview, PreviewPart},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-pub use self::fold::{Chain, FileState, FoldedChange, FoldedChanges};
-use self::restore::{Conflict, Restoration, put_back, work_out};
+pub use self::{
+    fold::{Chain, FileState, FoldedChange, FoldedChanges},
+    git_lines::git_lines,
+};
+use self::{
+    git::GitRestoration,
+    restore::{Conflict, Restoration, put_back, work_out},
+};
 use crate::{
     change::FileChange,
     text::{diff::capped, display::one_line, heavy::by_size},
@@ -41,6 +49,9 @@ const MAX_SHOWN_BYTES: usize = MAX_PREVIEW_BYTES / 8;
 /// The most bytes of conflicts in one result.
 const MAX_CONFLICT_BYTES: usize = 192 * 1024;
 
+/// Why a file stays where git's state does.
+const STAYS_WITH_GIT: &str = "it changed together with git's state, which stays";
+
 /// Many files take a while.
 const DEADLINE: Deadline = Deadline::new(Duration::from_mins(5), Duration::from_mins(10));
 
@@ -48,7 +59,7 @@ const DESCRIPTION: &str = "\
 Puts files back to what they held before the named calls: what they changed is changed back, what \
 they removed comes back, what they created is removed.
 A file that is not what these calls left is a conflict: it stays as it is and both changes are \
-shown. The undo is itself a recorded call and can be undone.";
+shown. Git's branches, tags, stashes, HEAD and index go back too, all of them or none. The undo is itself a recorded call and can be undone.";
 
 /// The `undo` tool.
 #[derive(Debug, Clone, Copy, Default)]
@@ -74,6 +85,8 @@ pub struct UndoInput {
 pub struct UndoOutput {
     /// Files that hold again what they held before, or are gone again.
     pub restored: Vec<String>,
+    /// What of git's state went back, in one line each.
+    pub git: Vec<String>,
     /// Files that held it already.
     pub unchanged: Vec<String>,
     /// Files that are not what the calls left, and were not touched.
@@ -160,6 +173,15 @@ impl Tool for UndoTool {
             dry_run: input.dry_run,
             ..UndoOutput::default()
         };
+        let (parts, paths) = split(paths);
+        let git = git::work_out(cx.repository(), cx.past(), &parts, &folded).await?;
+        let put = if input.dry_run {
+            Ok(())
+        } else {
+            git::put_back(cx.repository(), &git).await
+        };
+        let git_stays = git.stays() || put.is_err();
+        output.take_git(git, put.err().map(|error| error.message().to_owned()));
         let mut room = MAX_CONFLICT_BYTES;
         for path in paths {
             if cx.cancel().is_cancelled() {
@@ -176,6 +198,7 @@ impl Tool for UndoTool {
                 files: cx.files(),
                 past: cx.past(),
                 cancel: cx.cancel(),
+                git_stays,
             };
             let restoration = look.restoration(&path, &folded).await?;
             if input.dry_run
@@ -222,12 +245,16 @@ impl Tool for UndoTool {
     async fn preview(&self, input: &UndoInput, cx: PreviewContext) -> Result<Preview, ToolError> {
         let paths = paths(input, |text, pointer| cx.path(text, pointer))?;
         let folded = FoldedChanges::of(&cx.past.of(&calls(input)?).await?);
+        let mut preview = Preview::default();
+        let (parts, paths) = split(paths);
+        let git = git::work_out(&*cx.repository, &*cx.past, &parts, &folded).await?;
         let look = RestoreView {
             files: &*cx.files,
             past: &*cx.past,
             cancel: &cx.cancel,
+            git_stays: git.stays(),
         };
-        let mut preview = Preview::default();
+        preview.parts.extend(git_notes(&git).map(PreviewPart::Note));
         for path in paths {
             let restoration = look.restoration(&path, &folded).await?;
             let name = one_line(path.as_str()).into_owned();
@@ -256,7 +283,13 @@ impl Tool for UndoTool {
         } else {
             "put back"
         };
-        let mut text = format!("{}{} {done}", output.diff, files(output.restored.len()));
+        let mut text = output.diff.clone();
+        let restored = output.restored.len();
+        if restored > 0 || output.git.is_empty() {
+            let _ = write!(text, "{} {done}", files(restored));
+        } else {
+            let _ = write!(text, "git's state {done}");
+        }
         for (count, what) in [
             (output.unchanged.len(), "as before already"),
             (output.conflicts.len(), "in conflict and left alone"),
@@ -268,6 +301,9 @@ impl Tool for UndoTool {
             }
         }
         text.push('\n');
+        for line in &output.git {
+            let _ = writeln!(text, "git: {line}");
+        }
         for conflict in &output.conflicts {
             let path = one_line(&conflict.path);
             let _ = writeln!(text, "\nconflict: {path}: {}", conflict.reason);
@@ -282,11 +318,63 @@ impl Tool for UndoTool {
     }
 }
 
+impl UndoOutput {
+    /// Takes over what became of git's state, and why it could not be put back.
+    fn take_git(&mut self, git: GitRestoration, failed: Option<String>) {
+        self.unchanged.extend(git.unchanged);
+        let conflicts = git.conflicts.into_iter().map(|conflict| UndoConflict {
+            path: conflict.path,
+            reason: conflict.reason.to_owned(),
+            by_the_calls: conflict.by_the_calls,
+            since: conflict.since,
+        });
+        self.conflicts.extend(conflicts);
+        let impossible = git.impossible.into_iter();
+        self.impossible
+            .extend(impossible.map(|(path, reason)| UndoImpossible { path, reason }));
+        match failed {
+            None => self.git = git.lines,
+            Some(reason) => self.impossible.push(UndoImpossible {
+                path: ".git".to_owned(),
+                reason,
+            }),
+        }
+    }
+}
+
+/// What a person is shown about git's state before it goes back.
+fn git_notes(git: &GitRestoration) -> impl Iterator<Item = String> {
+    let lines = git.lines.iter().map(|line| format!("git: {line}"));
+    let conflicts = git.conflicts.iter().map(|conflict| {
+        let (path, reason) = (one_line(&conflict.path), conflict.reason);
+        format!("`{path}` stays as it is: {reason} ({})", conflict.since)
+    });
+    let impossible = git.impossible.iter();
+    let impossible =
+        impossible.map(|(path, why)| format!("`{}` cannot be put back: {why}", one_line(path)));
+    lines.chain(conflicts).chain(impossible)
+}
+
+/// Separates parts of git's state from files.
+fn split(paths: Vec<WorkPath>) -> (Vec<(WorkPath, GitPart)>, Vec<WorkPath>) {
+    let mut parts = Vec::new();
+    let mut files = Vec::new();
+    for path in paths {
+        match GitPart::of(&path) {
+            Some(part) => parts.push((path, part)),
+            None => files.push(path),
+        }
+    }
+    (parts, files)
+}
+
 /// The context restorations are computed in: the call, or its preview.
 struct RestoreView<'a> {
     files: &'a dyn FileOps,
     past: &'a dyn PastChanges,
     cancel: &'a CancellationToken,
+    /// Whether git's state stays as it is, and with it what changed together with it.
+    git_stays: bool,
 }
 
 impl RestoreView<'_> {
@@ -296,7 +384,16 @@ impl RestoreView<'_> {
         folded: &FoldedChanges,
     ) -> Result<Restoration, ToolError> {
         match folded.files.get(path) {
-            Some(change) => work_out(self.files, self.past, path, change).await,
+            Some(change) => {
+                let restoration = work_out(self.files, self.past, path, change).await?;
+                let stays = self.git_stays && folded.with_git.contains(path);
+                Ok(match restoration {
+                    Restoration::Write { .. } | Restoration::Remove { .. } if stays => {
+                        Restoration::Impossible(STAYS_WITH_GIT.to_owned())
+                    }
+                    other => other,
+                })
+            }
             None => Ok(Restoration::Impossible(
                 "these calls did not change it".to_owned(),
             )),

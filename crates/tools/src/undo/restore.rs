@@ -151,7 +151,7 @@ pub(super) async fn put_back(
 }
 
 /// Whether a failure affects more than this file, so that the others would fail too.
-fn stops_the_call(kind: ErrorKind) -> bool {
+pub(super) fn stops_the_call(kind: ErrorKind) -> bool {
     matches!(
         kind,
         ErrorKind::Cancelled
@@ -209,7 +209,10 @@ async fn present(files: &dyn FileOps, path: &WorkPath) -> Result<Option<PresentF
 }
 
 /// What a file held, or why that is unknown.
-async fn kept(past: &dyn PastChanges, state: &FileState) -> Result<Option<Vec<u8>>, String> {
+pub(super) async fn kept(
+    past: &dyn PastChanges,
+    state: &FileState,
+) -> Result<Option<Vec<u8>>, String> {
     match state {
         FileState::Absent => Ok(None),
         FileState::File {

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use haft_contract::{
-    BoxFuture, CallId, ErrorKind, ToolError,
+    BoxFuture, CallId, ErrorKind, ToolError, WorkPath,
     context::{PastChanges, PreviewContext},
     event::RecordedEvent,
     host::{ArtifactId, ReadArtifact},
-    ops::Operations,
+    ops::{FileVersion, Operations, OpsError, PartChange, RepositoryOps, RepositoryPart},
     preview::{FileChangeKind, FileDiff, MAX_PREVIEW_BYTES, Preview, PreviewPart},
 };
 use haft_testkit::{
@@ -30,6 +30,36 @@ impl PastChanges for NoPast {
 
     fn open(&self, _: ArtifactId) -> BoxFuture<'_, Result<Arc<dyn ReadArtifact>, ToolError>> {
         unreachable!("asked about the past")
+    }
+}
+
+/// Nor about a repository.
+struct NoRepository;
+
+impl RepositoryOps for NoRepository {
+    fn read<'a>(
+        &'a self,
+        _: &'a WorkPath,
+    ) -> BoxFuture<'a, Result<Option<RepositoryPart>, OpsError>> {
+        unreachable!("asked about git")
+    }
+
+    fn unfinished(&self) -> BoxFuture<'_, Result<Option<String>, OpsError>> {
+        unreachable!("asked about git")
+    }
+
+    fn missing_objects<'a>(
+        &'a self,
+        _: &'a [String],
+    ) -> BoxFuture<'a, Result<Vec<String>, OpsError>> {
+        unreachable!("asked about git")
+    }
+
+    fn replace<'a>(
+        &'a self,
+        _: &'a [PartChange],
+    ) -> BoxFuture<'a, Result<Vec<Option<FileVersion>>, OpsError>> {
+        unreachable!("asked about git")
     }
 }
 
@@ -62,6 +92,7 @@ impl Stage {
             principal: Arc::clone(&self.harness.principal),
             root: Arc::clone(&self.operations.root),
             files: Arc::clone(&self.operations.files),
+            repository: Arc::new(NoRepository),
             past: Arc::new(NoPast),
             cancel: CancellationToken::new(),
         };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use super::picture::OmissionReason;
-use crate::local::walk::shown;
+use crate::local::{repository::RepositoryGap, walk::shown};
 
 /// How many paths are named for each reason.
 const NAMED: usize = 3;
@@ -35,6 +35,8 @@ pub(super) enum Reason {
     Name,
     /// Another command ran at the same time.
     Together,
+    /// What git did cannot be taken back, or is not covered.
+    Repository(RepositoryGap),
 }
 
 /// Why content is not kept, in the order it is reported.
@@ -182,9 +184,36 @@ impl Reason {
             Self::Special => "FIFOs, sockets or devices changed, which are not captured",
             Self::Mode => "permissions changed, which are not captured",
             Self::Name => "files changed whose names are not text, or too long",
+            Self::Repository(gap) => repository_text(gap),
             Self::Together => "another command ran at the same time; changes of both are listed",
         };
         text.to_owned()
+    }
+}
+
+fn repository_text(gap: RepositoryGap) -> &'static str {
+    match gap {
+        RepositoryGap::Pushed => "git pushed; what the remote got stays there",
+        RepositoryGap::Fetched => {
+            "git noted what a remote has, by a fetch or a push; that stays as it is"
+        }
+        RepositoryGap::ObjectsGone => {
+            "git removed objects, as `git gc` and `git prune` do; what only they held is gone"
+        }
+        RepositoryGap::Unfinished => {
+            "git was in the middle of something, whose own files are not kept"
+        }
+        RepositoryGap::LinkedTree => {
+            "linked work trees changed, whose `HEAD` and index are not kept"
+        }
+        RepositoryGap::Unread => "parts of git's state changed that are too large or not readable",
+        RepositoryGap::TooManyRefs => "git has too many refs, or moved too many, to keep them",
+        RepositoryGap::Reftable => "git's refs are in a reftable, which is not read",
+        RepositoryGap::Elsewhere => {
+            "the git repository of this work tree is outside the workspace; its refs are not on \
+             record"
+        }
+        RepositoryGap::Unreadable => "the git repository cannot be read",
     }
 }
 

@@ -4,7 +4,8 @@
 //! Content must be kept before a command changes it, so every file is read once and again only when
 //! its identity (inode, size, times, mode) changes; `index.rs` remembers that between processes.
 //! Both scans are bounded in files, bytes and time, and what was not covered is reported. Nothing
-//! here changes the workspace. Start with `scan.rs`, then `compare.rs`.
+//! here changes the workspace. Start with `scan.rs`, then `compare.rs`; `repository.rs` does the same
+//! for git's refs, which no walk of the workspace sees.
 
 mod compare;
 mod format;
@@ -12,6 +13,7 @@ mod index;
 mod keep;
 mod missed;
 mod picture;
+mod repository;
 mod scan;
 
 use std::{
@@ -37,6 +39,7 @@ use self::{
     keep::{Budget, ContentKeeper},
     missed::{CoverageGaps, Reason},
     picture::{FileSystemTime, WorkspacePicture},
+    repository::RepositoryBefore,
     scan::{IgnoreCache, Phase, ScanOptions, ScanResult},
 };
 use super::walk::{Globs, Ignores};
@@ -146,6 +149,7 @@ struct BeforeCommand {
     began: FileSystemTime,
     /// Whether everything was scanned. What was not cannot be distinguished from what is new.
     is_whole: bool,
+    repository: RepositoryBefore,
     missed: CoverageGaps,
 }
 
@@ -247,6 +251,7 @@ impl Inner {
             ..
         } = seen;
         let read = self.keeping(keep, deadline).run(&mut picture).await?;
+        let repository = repository::look(&self.jail).await?;
         // Taken after the scan: what changes from here on was changed by the command.
         let began = FileSystemTime::get();
         let picture = Arc::new(picture);
@@ -259,6 +264,7 @@ impl Inner {
             remembered: Arc::new(remembered),
             began,
             is_whole,
+            repository,
             missed,
         })
     }
@@ -292,6 +298,8 @@ impl Inner {
         };
         let mut files = comparison.run(&mut missed);
         let all_kept = keep::check_pre_images(&mut files, keep, &mut missed).await;
+        files.extend(repository::compare(&self.jail, before.repository, keep, &mut missed).await?);
+        files.sort_by(|a, b| a.path.cmp(&b.path));
         let looked_at = seen.looked_at;
         if !all_kept {
             let inner = Arc::clone(self);

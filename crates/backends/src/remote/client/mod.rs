@@ -49,6 +49,7 @@ impl RemoteBackend {
             processes: Arc::new(RemoteProcesses::new(Arc::clone(&peer))),
             search: Arc::new(RemoteSearch::new(peer)),
             changes: None,
+            repository: None,
             world: World::none(),
         })
     }

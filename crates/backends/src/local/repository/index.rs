@@ -1,0 +1,208 @@
+//! Reads what git's index says, without what it remembers about files on disk.
+//!
+//! `git status` rewrites the index whenever a file was touched, so two indexes are compared by their
+//! entries: path, mode, object, stage and flags. The format is that of git's `index-format`, versions
+//! 2 to 4. What does not parse is compared byte by byte.
+
+/// The times, numbers and sizes of a file that begin an entry; the mode is among them.
+const STAT_BYTES: usize = 40;
+
+/// Where the mode is in them.
+const MODE_AT: usize = 24;
+
+/// The flag that says that two more bytes of flags follow.
+const EXTENDED: u16 = 0x4000;
+
+/// The lengths of an object id: SHA-1 and SHA-256.
+const ID_BYTES: [usize; 2] = [20, 32];
+
+/// The extension that leads to another file, without which the index says little.
+const SPLIT: &[u8] = b"link";
+
+/// What an index says.
+pub(super) enum IndexReading {
+    /// Its entries.
+    Entries {
+        /// How many there are.
+        count: usize,
+        /// A hash of what they say.
+        hash: blake3::Hash,
+    },
+    /// Part of it is in another file.
+    Split,
+    /// It is in no form known here.
+    Unknown,
+}
+
+/// Reads an index.
+pub(super) fn read(bytes: &[u8]) -> IndexReading {
+    ID_BYTES
+        .into_iter()
+        .find_map(|id_bytes| Reader { bytes, id_bytes }.run())
+        .unwrap_or(IndexReading::Unknown)
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    id_bytes: usize,
+}
+
+impl Reader<'_> {
+    /// `None` if the bytes are not an index with object ids of this length.
+    fn run(&self) -> Option<IndexReading> {
+        if self.bytes.get(..4)? != b"DIRC" {
+            return None;
+        }
+        let version = self.number(4)?;
+        let count = usize::try_from(self.number(8)?).ok()?;
+        let mut hasher = blake3::Hasher::new();
+        let mut at = 12;
+        let mut path = Vec::new();
+        for _ in 0..count {
+            at = self.entry(at, version, &mut path, &mut hasher)?;
+        }
+        // What follows are extensions, and the checksum of all of it.
+        let end = self.bytes.len().checked_sub(self.id_bytes)?;
+        let mut is_split = false;
+        while at < end {
+            let name = self.bytes.get(at..at.checked_add(4)?)?;
+            is_split |= name == SPLIT;
+            let size = usize::try_from(self.number(at + 4)?).ok()?;
+            at = at.checked_add(8)?.checked_add(size)?;
+        }
+        if at != end {
+            return None;
+        }
+        if is_split {
+            return Some(IndexReading::Split);
+        }
+        let hash = hasher.finalize();
+        Some(IndexReading::Entries { count, hash })
+    }
+
+    /// Reads one entry and returns where the next one begins.
+    fn entry(
+        &self,
+        start: usize,
+        version: u32,
+        path: &mut Vec<u8>,
+        hasher: &mut blake3::Hasher,
+    ) -> Option<usize> {
+        let mode = self.bytes.get(start + MODE_AT..start + MODE_AT + 4)?;
+        let id_at = start + STAT_BYTES;
+        let flags_at = id_at + self.id_bytes;
+        let id = self.bytes.get(id_at..flags_at)?;
+        let flags = self.bytes.get(flags_at..flags_at + 2)?;
+        let is_extended = u16::from_be_bytes(flags.try_into().ok()?) & EXTENDED != 0;
+        let mut at = flags_at + 2;
+        let more: &[u8] = if is_extended && version >= 3 {
+            at += 2;
+            self.bytes.get(at - 2..at)?
+        } else {
+            &[]
+        };
+        let next = match version {
+            2 | 3 => {
+                let name = self.until_zero(at)?;
+                path.clear();
+                path.extend_from_slice(name);
+                // Filled up with one to eight zeros to a multiple of eight.
+                start + (at - start + name.len() + 8) / 8 * 8
+            }
+            4 => {
+                let (strip, name_at) = self.variable(at)?;
+                path.truncate(path.len().checked_sub(strip)?);
+                let name = self.until_zero(name_at)?;
+                path.extend_from_slice(name);
+                name_at + name.len() + 1
+            }
+            _ => return None,
+        };
+        for field in [mode, id, flags, more, path.as_slice()] {
+            hasher.update(&(field.len() as u64).to_le_bytes());
+            hasher.update(field);
+        }
+        Some(next)
+    }
+
+    fn number(&self, at: usize) -> Option<u32> {
+        let bytes = self.bytes.get(at..at.checked_add(4)?)?;
+        Some(u32::from_be_bytes(bytes.try_into().ok()?))
+    }
+
+    fn until_zero(&self, at: usize) -> Option<&[u8]> {
+        let rest = self.bytes.get(at..)?;
+        let end = rest.iter().position(|byte| *byte == 0)?;
+        rest.get(..end)
+    }
+
+    /// The number of variable length that is also used in packs.
+    fn variable(&self, mut at: usize) -> Option<(usize, usize)> {
+        let mut byte = *self.bytes.get(at)?;
+        let mut value = usize::from(byte & 0x7f);
+        while byte & 0x80 != 0 {
+            at += 1;
+            byte = *self.bytes.get(at)?;
+            value = value
+                .checked_add(1)?
+                .checked_mul(128)?
+                .checked_add(usize::from(byte & 0x7f))?;
+        }
+        Some((value, at + 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An index of version 2 with one entry.
+    fn index(time: u8, id: u8, extension: Option<&[u8; 4]>) -> Vec<u8> {
+        let mut bytes = b"DIRC\0\0\0\x02\0\0\0\x01".to_vec();
+        let mut stat = [time; STAT_BYTES];
+        stat[MODE_AT..MODE_AT + 4].copy_from_slice(&[0, 0, 0x81, 0xa4]);
+        bytes.extend(stat);
+        bytes.extend([id; 20]);
+        bytes.extend([0, 1]);
+        bytes.extend(b"a\0");
+        while (bytes.len() - 12) % 8 != 0 {
+            bytes.push(0);
+        }
+        if let Some(name) = extension {
+            bytes.extend(name);
+            bytes.extend([0, 0, 0, 2, 9, 9]);
+        }
+        bytes.extend([time; 20]);
+        bytes
+    }
+
+    fn hash(bytes: &[u8]) -> blake3::Hash {
+        match read(bytes) {
+            IndexReading::Entries { count: 1, hash } => hash,
+            _ => panic!("not an index of one entry"),
+        }
+    }
+
+    #[test]
+    fn times_are_left_out_and_objects_are_not() {
+        let one = hash(&index(1, 7, None));
+        assert_eq!(one, hash(&index(2, 7, None)));
+        assert_eq!(one, hash(&index(2, 7, Some(b"TREE"))));
+        assert_ne!(one, hash(&index(1, 8, None)));
+    }
+
+    #[test]
+    fn what_is_cut_or_split_is_not_taken_for_an_index() {
+        let whole = index(1, 7, Some(b"TREE"));
+        for end in 0..whole.len() {
+            // Cut where an extension begins, it is an index of the same entries.
+            if let IndexReading::Entries { count, hash: found } = read(&whole[..end]) {
+                assert_eq!((count, found), (1, hash(&whole)), "{end}");
+            }
+        }
+        assert!(matches!(
+            read(&index(1, 7, Some(b"link"))),
+            IndexReading::Split
+        ));
+    }
+}
