@@ -68,7 +68,9 @@ fn show(app: &App, effective: bool) -> Result<(), Stop> {
     for value in &values {
         if value.table != table {
             let gap = if table.is_empty() { page } else { page.end() };
-            page = gap.styled(Style::Strong, format!("[{}]", value.table)).end();
+            page = gap
+                .styled(Style::Strong, format!("[{}]", value.table))
+                .end();
             table = &value.table;
         }
         page = page.text(format!("{} = {}", value.key, value.value));
@@ -76,10 +78,14 @@ fn show(app: &App, effective: bool) -> Result<(), Stop> {
             "" => String::new(),
             both => format!("; two files set it: {both}"),
         };
-        page = page.styled(Style::Dim, format!("  # {}{both}", origin(value))).end();
+        page = page
+            .styled(Style::Dim, format!("  # {}{both}", origin(value)))
+            .end();
     }
     if values.is_empty() {
-        page = page.text("no file sets anything; `--effective` prints the defaults").end();
+        page = page
+            .text("no file sets anything; `--effective` prints the defaults")
+            .end();
     }
     app.output.page(&page)
 }

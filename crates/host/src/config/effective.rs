@@ -52,8 +52,13 @@ pub fn effective_values(sources: &[PolicySource]) -> Vec<EffectiveValue> {
                     value.both.clone_from(&key.both);
                 }
             }
-            let has_default = !table.name.contains(['.', '[']) || table.name.starts_with("sandbox.");
-            if let Some(default) = key.default.as_ref().filter(|_| set.is_empty() && has_default) {
+            let has_default =
+                !table.name.contains(['.', '[']) || table.name.starts_with("sandbox.");
+            if let Some(default) = key
+                .default
+                .as_ref()
+                .filter(|_| set.is_empty() && has_default)
+            {
                 set.push(EffectiveValue {
                     table: table.name.clone(),
                     key: key.key.clone(),
@@ -99,7 +104,9 @@ fn written(source: &PolicySource, table: &KeyTable, key: &ConfigKey) -> Vec<Effe
 fn places<'d, 't>(document: &'d DeTable<'t>, name: &str) -> Vec<(String, &'d DeTable<'t>)> {
     let mut found = vec![(String::new(), document)];
     for part in name.split('.') {
-        let (part, list) = part.strip_suffix("[]").map_or((part, false), |part| (part, true));
+        let (part, list) = part
+            .strip_suffix("[]")
+            .map_or((part, false), |part| (part, true));
         let mut next = Vec::new();
         for (path, table) in found {
             let any = matches!(part, "NAME" | "KIND");
@@ -141,7 +148,10 @@ mod tests {
                 ValueOrigin::Default => "default".to_owned(),
                 ValueOrigin::File { name, line } => format!("{name}:{line}"),
             };
-            format!("{} {} = {} ({origin}) {}", value.table, value.key, value.value, value.both)
+            format!(
+                "{} {} = {} ({origin}) {}",
+                value.table, value.key, value.value, value.both
+            )
         };
         effective_values(&sources).iter().map(line).collect()
     }
@@ -160,7 +170,10 @@ mod tests {
             "mcp.servers[0] id = \"x\" (haft.toml:6) ",
             "loop_guard warn = 3 (default) ",
         ] {
-            assert!(lines.iter().any(|line| line == expected), "{expected}\n{lines:#?}");
+            assert!(
+                lines.iter().any(|line| line == expected),
+                "{expected}\n{lines:#?}"
+            );
         }
         let unset = |line: &&String| line.starts_with("mcp.servers") && line.contains("default");
         assert!(!lines.iter().any(|line| unset(&line)));

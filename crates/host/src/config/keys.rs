@@ -110,7 +110,9 @@ Two files count: your own (`haft/haft.toml` in your configuration directory) and
     .to_owned();
     for table in tables() {
         let _ = write!(text, "\n## `{}`\n\n{}\n", table.heading(), table.text);
-        text.push_str("\n| key | value | default | example | both files |\n|---|---|---|---|---|\n");
+        text.push_str(
+            "\n| key | value | default | example | both files |\n|---|---|---|---|---|\n",
+        );
         for key in &table.keys {
             row(&mut text, key);
         }
@@ -236,7 +238,9 @@ fn property(key: &ConfigKey) -> Json {
         if let Some(default) = &key.default {
             let number = default.parse::<u64>().map(Json::from);
             let flag = default.parse::<bool>().map(Json::from);
-            let value = number.or(flag).unwrap_or_else(|_| Json::from(default.as_str()));
+            let value = number
+                .or(flag)
+                .unwrap_or_else(|_| Json::from(default.as_str()));
             schema.insert("default".to_owned(), value);
         }
     }

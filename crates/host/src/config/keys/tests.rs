@@ -29,7 +29,10 @@ fn written_defaults(name: &str) -> String {
     let table = tables().iter().find(|table| table.name == name).unwrap();
     let mut text = format!("[{name}]\n");
     for key in &table.keys {
-        let number = key.default.as_ref().filter(|text| text.parse::<u64>().is_ok());
+        let number = key
+            .default
+            .as_ref()
+            .filter(|text| text.parse::<u64>().is_ok());
         if let Some(number) = number {
             writeln!(text, "{} = {number}", key.key).unwrap();
         }
@@ -52,13 +55,18 @@ fn the_data_can_be_read() {
 fn every_key_that_is_read_is_described_and_no_other() {
     for table in tables() {
         let entry = table.entry.as_deref().unwrap_or("main");
-        let heading = table.heading().replace("NAME", entry).replace("KIND", entry);
+        let heading = table
+            .heading()
+            .replace("NAME", entry)
+            .replace("KIND", entry);
         let base = table.example.join("\n");
         let text = format!("{heading}\n{base}\nqqqqqqqqqqqqqqqqqqqq = 1");
         let hint = problems(&text).iter().find_map(|problem| {
             let hint = problem.hint.as_ref()?;
             let named = problem.message.contains("qqqqqqqqqqqqqqqqqqqq");
-            hint.strip_prefix("known: ").filter(|_| named).map(str::to_owned)
+            hint.strip_prefix("known: ")
+                .filter(|_| named)
+                .map(str::to_owned)
         });
         let hint = hint.unwrap_or_else(|| panic!("{text}: {:?}", problems(&text)));
         let mut read: BTreeSet<&str> = hint.split(", ").collect();
@@ -70,7 +78,9 @@ fn every_key_that_is_read_is_described_and_no_other() {
         assert_eq!(described, read, "{heading}");
     }
     let top = problems("qqqqqqqqqqqqqqqqqqqq = 1");
-    let hint = top.iter().find_map(|problem| problem.hint.as_deref()?.strip_prefix("known: "));
+    let hint = top
+        .iter()
+        .find_map(|problem| problem.hint.as_deref()?.strip_prefix("known: "));
     let read: BTreeSet<&str> = hint.unwrap().split(", ").collect();
     let described = tables().iter().flat_map(|table| names(&table.name));
     let described: BTreeSet<&str> = described
@@ -100,25 +110,41 @@ fn every_example_is_read() {
 #[test]
 fn the_defaults_are_those_of_the_code() {
     let mut limits = Limits::default();
-    parsed(&written_defaults("limits")).limits.apply(&mut limits);
+    parsed(&written_defaults("limits"))
+        .limits
+        .apply(&mut limits);
     assert_eq!(format!("{limits:?}"), format!("{:?}", Limits::default()));
     let mut limits = haft_sandbox::Limits::default();
-    parsed(&written_defaults("sandbox.limits")).sandbox.apply(&mut limits);
+    parsed(&written_defaults("sandbox.limits"))
+        .sandbox
+        .apply(&mut limits);
     let usual = haft_sandbox::Limits::default();
     assert_eq!(format!("{limits:?}"), format!("{usual:?}"));
     let guard = parsed(&written_defaults("loop_guard")).loop_guard.guard();
     assert_eq!(format!("{guard:?}"), format!("{:?}", LoopGuard::default()));
     let undo = parsed(&written_defaults("undo")).undo;
-    let usual = ChangeOptions::default();
-    let set = undo.options(ChangeOptions::default()).unwrap();
+    let usual = ChangeOptions::new("x");
+    let set = undo.options(ChangeOptions::new("x")).unwrap();
     assert_eq!(format!("{set:?}"), format!("{usual:?}"));
     let kept = Retention::default();
-    assert_eq!(default_of("record", "artifact_days"), (kept.kept_for.as_secs() / 86_400).to_string());
-    assert_eq!(default_of("record", "artifact_bytes"), kept.max_total_bytes.to_string());
-    assert_eq!(default_of("record", "queue_bytes"), MAX_QUEUED_BYTES.to_string());
+    assert_eq!(
+        default_of("record", "artifact_days"),
+        (kept.kept_for.as_secs() / 86_400).to_string()
+    );
+    assert_eq!(
+        default_of("record", "artifact_bytes"),
+        kept.max_total_bytes.to_string()
+    );
+    assert_eq!(
+        default_of("record", "queue_bytes"),
+        MAX_QUEUED_BYTES.to_string()
+    );
     let (written, usual) = (parsed(&written_defaults("mcp")), parsed(""));
     assert_eq!(written.asking.approval_wait(), usual.asking.approval_wait());
-    assert_eq!(written.asking.requests_in_flight(), usual.asking.requests_in_flight());
+    assert_eq!(
+        written.asking.requests_in_flight(),
+        usual.asking.requests_in_flight()
+    );
     assert_eq!(
         written.catalog.catalog(None).budget,
         usual.catalog.catalog(None).budget
@@ -136,10 +162,17 @@ fn the_schema_accepts_every_example_and_no_other_key() {
     samples.push(crate::config::template::haft_toml("sandboxed"));
     for text in samples {
         let value: Json = toml::from_str(&text).unwrap();
-        let found: Vec<String> = validator.iter_errors(&value).map(|e| e.to_string()).collect();
+        let found: Vec<String> = validator
+            .iter_errors(&value)
+            .map(|e| e.to_string())
+            .collect();
         assert!(found.is_empty(), "{text}\n{found:?}");
     }
-    for text in ["[limit]\ncalls = 1", "[limits]\ncalls = 1", "[limits]\nprocesses = 0"] {
+    for text in [
+        "[limit]\ncalls = 1",
+        "[limits]\ncalls = 1",
+        "[limits]\nprocesses = 0",
+    ] {
         let value: Json = toml::from_str(text).unwrap();
         assert!(!validator.is_valid(&value), "{text}");
     }
@@ -147,7 +180,10 @@ fn the_schema_accepts_every_example_and_no_other_key() {
 
 #[test]
 fn the_page_about_the_configuration_is_current() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/configuration.md");
+    let page = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/guide/configuration.md"
+    );
     let written = std::fs::read_to_string(page).unwrap_or_default();
     assert!(
         written == guide(),
