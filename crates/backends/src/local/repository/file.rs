@@ -17,7 +17,7 @@ pub(super) struct GitFile {
 }
 
 /// What reading found.
-pub(super) enum Found {
+pub(super) enum GitFileLookup {
     /// Nothing.
     Absent,
     /// A file within the limit.
@@ -28,13 +28,13 @@ pub(super) enum Found {
 }
 
 /// Reads a file.
-pub(super) fn read(jail: &Jail, path: &str, max_bytes: u64) -> Result<Found, Errno> {
+pub(super) fn read(jail: &Jail, path: &str, max_bytes: u64) -> Result<GitFileLookup, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = match jail.open_bytes(path.as_bytes(), flags, Lookup::Full) {
         Ok(file) => file,
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Found::Absent),
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(GitFileLookup::Absent),
         Err(Errno::LOOP | Errno::ACCESS | Errno::PERM | Errno::NXIO) => {
-            return Ok(Found::Unread(String::new()));
+            return Ok(GitFileLookup::Unread(String::new()));
         }
         Err(errno) => return Err(errno),
     };
@@ -42,10 +42,10 @@ pub(super) fn read(jail: &Jail, path: &str, max_bytes: u64) -> Result<Found, Err
     let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-        return Ok(Found::Absent);
+        return Ok(GitFileLookup::Absent);
     }
     if !is_file || size > max_bytes || jail.links_elsewhere(&stat) {
-        return Ok(Found::Unread(identity(&stat)));
+        return Ok(GitFileLookup::Unread(identity(&stat)));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).saturating_add(1));
     loop {
@@ -54,11 +54,11 @@ pub(super) fn read(jail: &Jail, path: &str, max_bytes: u64) -> Result<Found, Err
             break;
         }
         if bytes.len() as u64 > max_bytes {
-            return Ok(Found::Unread(identity(&stat)));
+            return Ok(GitFileLookup::Unread(identity(&stat)));
         }
         bytes.reserve(1);
     }
-    Ok(Found::File(GitFile {
+    Ok(GitFileLookup::File(GitFile {
         bytes,
         mode: stat.st_mode & 0o777,
     }))

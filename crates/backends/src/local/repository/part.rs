@@ -7,7 +7,7 @@ use haft_contract::{
 use haft_sandbox::{errno, jail::Jail};
 
 use super::{
-    file::{self, Found},
+    file::{self, GitFileLookup},
     index::{self, IndexReading},
     refs::{self, PackedRefs},
 };
@@ -45,7 +45,7 @@ pub(super) fn read(jail: &Jail, path: &WorkPath) -> Result<Option<RepositoryPart
         .on(path));
     };
     match file::read(jail, path.as_str(), max_bytes(part)).map_err(fail)? {
-        Found::File(file) => {
+        GitFileLookup::File(file) => {
             let holds = holds(part, &file.bytes).ok_or_else(|| unreadable(path))?;
             Ok(Some(RepositoryPart {
                 version: part_version(&holds),
@@ -53,8 +53,8 @@ pub(super) fn read(jail: &Jail, path: &WorkPath) -> Result<Option<RepositoryPart
                 mode: file.mode,
             }))
         }
-        Found::Unread(_) => Err(unreadable(path)),
-        Found::Absent if part == GitPart::Ref => {
+        GitFileLookup::Unread(_) => Err(unreadable(path)),
+        GitFileLookup::Absent if part == GitPart::Ref => {
             let packed = PackedRefs::read(jail).map_err(fail)?;
             let packed = packed.ok_or_else(|| unreadable(path))?;
             Ok(packed.get(path.as_str()).map(|id| RepositoryPart {
@@ -63,7 +63,7 @@ pub(super) fn read(jail: &Jail, path: &WorkPath) -> Result<Option<RepositoryPart
                 mode: packed.mode,
             }))
         }
-        Found::Absent => Ok(None),
+        GitFileLookup::Absent => Ok(None),
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use haft_sandbox::jail::Jail;
 use rustix::{fs::FileType, io::Errno};
 
-use super::file::{self, Found};
+use super::file::{self, GitFileLookup};
 
 /// Where packed refs are.
 pub(super) const PACKED: &str = ".git/packed-refs";
@@ -40,7 +40,7 @@ pub(super) fn read_all(jail: &Jail) -> Result<Option<BTreeMap<String, RefValue>>
         return Ok(None);
     };
     for path in loose {
-        if let Found::File(file) = file::read(jail, &path, MAX_REF_BYTES)?
+        if let GitFileLookup::File(file) = file::read(jail, &path, MAX_REF_BYTES)?
             && let Some(value) = value_of(&file.bytes)
         {
             let mode = file.mode;
@@ -102,15 +102,15 @@ impl PackedRefs {
     /// Reads the file; `None` if it is too large or not text.
     pub(super) fn read(jail: &Jail) -> Result<Option<Self>, Errno> {
         Ok(match file::read(jail, PACKED, MAX_PACKED_BYTES)? {
-            Found::Absent => Some(Self {
+            GitFileLookup::Absent => Some(Self {
                 text: String::new(),
                 mode: 0o644,
             }),
-            Found::File(file) => String::from_utf8(file.bytes).ok().map(|text| Self {
+            GitFileLookup::File(file) => String::from_utf8(file.bytes).ok().map(|text| Self {
                 text,
                 mode: file.mode,
             }),
-            Found::Unread(_) => None,
+            GitFileLookup::Unread(_) => None,
         })
     }
 

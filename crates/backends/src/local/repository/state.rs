@@ -12,7 +12,7 @@ use rustix::{
 };
 
 use super::{
-    file::{self, Found},
+    file::{self, GitFileLookup},
     objects::{ObjectCount, ObjectLookup},
     part, refs, unfinished,
 };
@@ -184,12 +184,12 @@ impl RepositoryState {
             return Ok(0);
         };
         match file::read(jail, &path, most)? {
-            Found::Absent => Ok(0),
-            Found::Unread(identity) => {
+            GitFileLookup::Absent => Ok(0),
+            GitFileLookup::Unread(identity) => {
                 self.unread.insert(path, identity);
                 Ok(0)
             }
-            Found::File(file) => {
+            GitFileLookup::File(file) => {
                 let read = file.bytes.len() as u64;
                 match part::holds(part, &file.bytes) {
                     Some(holds) => {
@@ -314,7 +314,7 @@ fn linked_trees(jail: &Jail) -> Result<BTreeMap<String, Vec<u8>>, Errno> {
     let names = file::names(jail, ".git/worktrees")?;
     for (name, _) in names.into_iter().take(MAX_TREES) {
         let path = format!(".git/worktrees/{name}/HEAD");
-        if let Found::File(head) = file::read(jail, &path, refs::MAX_REF_BYTES)? {
+        if let GitFileLookup::File(head) = file::read(jail, &path, refs::MAX_REF_BYTES)? {
             trees.insert(name, head.bytes);
         }
     }
@@ -324,7 +324,7 @@ fn linked_trees(jail: &Jail) -> Result<BTreeMap<String, Vec<u8>>, Errno> {
 /// Whether the last change of a remote's ref was a push, as its reflog says.
 fn was_pushed(jail: &Jail, path: &str) -> bool {
     let log = path.replacen(".git/", ".git/logs/", 1);
-    let Ok(Found::File(log)) = file::read(jail, &log, part::MAX_LOG_BYTES) else {
+    let Ok(GitFileLookup::File(log)) = file::read(jail, &log, part::MAX_LOG_BYTES) else {
         return false;
     };
     let tail = log.bytes.len().saturating_sub(TAIL_BYTES);
