@@ -23,11 +23,13 @@ mod own_tools;
 mod record;
 pub mod record_file;
 pub mod record_migration;
+pub mod record_size;
 pub mod relative_time;
 pub mod replay;
 pub mod rules;
 pub mod state;
 pub mod suggest;
+pub mod this_workspace;
 mod webhook;
 pub mod workspace;
 

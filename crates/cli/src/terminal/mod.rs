@@ -7,6 +7,6 @@ mod progress;
 pub(crate) mod sanitise;
 pub(crate) mod visible;
 
-pub(crate) use output::{ColorChoice, Format, Output, hint};
-pub(crate) use page::{Colours, Page, Style, wrap};
+pub(crate) use output::{ColorChoice, Format, JsonLists, Output, hint};
+pub(crate) use page::{Colours, Page, Style, columns, wrap};
 pub(crate) use progress::{Watcher, bar};

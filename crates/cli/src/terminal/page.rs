@@ -185,7 +185,7 @@ pub(crate) fn wrap(line: Vec<(Style, String)>, width: usize) -> Vec<Vec<(Style, 
 }
 
 /// How many columns of a terminal a character takes.
-fn columns(c: char) -> usize {
+pub(crate) fn columns(c: char) -> usize {
     if c.is_ascii() {
         return 1;
     }

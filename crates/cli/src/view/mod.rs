@@ -2,8 +2,12 @@
 //! interface; the domain types are not printed directly.
 
 pub(crate) mod approval;
+pub(crate) mod bars;
 pub(crate) mod call;
 pub(crate) mod decision;
 pub(crate) mod grant;
+pub(crate) mod moment;
 pub(crate) mod outcome;
+pub(crate) mod story;
+pub(crate) mod table;
 pub(crate) mod time;

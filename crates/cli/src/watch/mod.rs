@@ -20,6 +20,7 @@ use haft_contract::{
         AnswerError, AnswerPlace, Answerer, ApprovalStore, Clock as _, GivenAnswer, LedgerError,
     },
 };
+use haft_ledger::StoredLedger;
 use haft_runtime::SystemClock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -28,26 +29,23 @@ use self::{
     state::WatchState,
     update::{Event, WatchAction},
 };
-use crate::{exit::Exit, stop::Stop, terminal::Output, view::approval::MAX_LISTED};
+use crate::{
+    commands::{approvals::is_wanted, scope::RecordScope},
+    exit::Exit,
+    stop::Stop,
+    terminal::Output,
+    view::approval::MAX_LISTED,
+};
 
 /// How often the record is polled.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Follows the questions until the person leaves.
-pub(crate) async fn run(
-    store: Arc<dyn ApprovalStore>,
-    tenant: TenantId,
-    name: &str,
-    output: Output,
-) -> Result<Exit, Stop> {
-    let desk = WatchedQuestions {
-        store,
-        tenant,
-        name: name.to_owned(),
-    };
+pub(crate) async fn run(desk: WatchedQuestions, output: Output) -> Result<Exit, Stop> {
     let mut ends = EndSignals::listen().map_err(|error| no_screen(&error))?;
     let mut screen = Screen::open(output.stdout_colours()).map_err(|error| no_screen(&error))?;
     let mut watch = WatchState::new(screen.size().map_err(|error| no_screen(&error))?);
+    watch.names_workspaces = desk.scope.is_everywhere();
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -76,11 +74,13 @@ pub(crate) async fn run(
     }
 }
 
-/// The store, and who answers.
-struct WatchedQuestions {
-    store: Arc<dyn ApprovalStore>,
-    tenant: TenantId,
-    name: String,
+/// The store, who answers, and which workspaces are meant.
+pub(crate) struct WatchedQuestions {
+    pub(crate) ledger: StoredLedger,
+    pub(crate) store: Arc<dyn ApprovalStore>,
+    pub(crate) tenant: TenantId,
+    pub(crate) name: String,
+    pub(crate) scope: RecordScope,
 }
 
 impl WatchedQuestions {
@@ -88,7 +88,15 @@ impl WatchedQuestions {
         let now = SystemClock.now();
         let pending = self.store.pending(&self.tenant, now, MAX_LISTED).await;
         match pending {
-            Ok(pending) => Event::Fresh(pending),
+            Ok(pending) => {
+                let mut fresh = Vec::with_capacity(pending.len());
+                for question in pending {
+                    if is_wanted(&self.ledger, &question, &self.scope).await {
+                        fresh.push(question);
+                    }
+                }
+                Event::Fresh(fresh)
+            }
             Err(error) => Event::Trouble(error.to_string()),
         }
     }

@@ -50,3 +50,4 @@ mod tmux;
 mod tools;
 mod undo;
 mod watch;
+mod workspaces;
