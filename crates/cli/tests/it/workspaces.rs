@@ -490,5 +490,8 @@ fn the_log_fits_the_terminal() {
         panic!("one line, and no second one: {screen}");
     };
     assert!(line.contains("failed") && line.contains('…'), "{screen}");
-    assert!(line.contains("cli") && line.trim_end().ends_with("work"), "{screen}");
+    assert!(
+        line.contains("cli") && line.trim_end().ends_with("work"),
+        "{screen}"
+    );
 }
