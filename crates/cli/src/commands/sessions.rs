@@ -105,7 +105,7 @@ fn line(session: &StoredSession, scope: &RecordScope) -> Vec<Cell> {
     let mut line = vec![
         Cell::new(Style::Dim, time::short(session.last)),
         Cell::new(Style::Strong, session.id.as_str()),
-        Cell::new(Style::Plain, format!("{:>9}", calls)),
+        Cell::new(Style::Plain, format!("{calls:>9}")),
         Cell::new(Style::Plain, &session.agent),
     ];
     line.push(if scope.is_everywhere() {
