@@ -31,7 +31,10 @@ use crate::{
         policy::PolicyArgs,
         record::RecordArgs,
         recover::RecoverArgs,
+        sessions::SessionsArgs,
         show::ShowArgs,
+        stats::StatsArgs,
+        status::StatusArgs,
         tools::ToolsArgs,
         trust::TrustArgs,
         undo::UndoArgs,
@@ -68,9 +71,12 @@ pub(crate) struct GlobalArgs {
     /// Where the record and the trust store are kept [default: haft in the user's data directory]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Print results as JSON
+    /// Print results as JSON; a list is one array
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Print results as JSON, each item of a list on a line of its own
+    #[arg(long, global = true, conflicts_with = "json")]
+    pub(crate) jsonl: bool,
     /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
@@ -178,11 +184,14 @@ pub(crate) enum Command {
     Approvals(ApprovalsArgs),
     Approve(ApproveArgs),
     Deny(DenyArgs),
+    Status(StatusArgs),
     Log(LogArgs),
     Show(ShowArgs),
     Diff(DiffArgs),
     Undo(UndoArgs),
     Explain(ExplainArgs),
+    Sessions(SessionsArgs),
+    Stats(StatsArgs),
     Grants(GrantsArgs),
     Policy(PolicyArgs),
     Trust(TrustArgs),

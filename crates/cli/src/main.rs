@@ -26,7 +26,7 @@ use crate::{
     commands::App,
     exit::Exit,
     stop::Stop,
-    terminal::{ColorChoice, Format, Output, Page, hint},
+    terminal::{ColorChoice, Format, JsonLists, Output, Page, hint},
 };
 
 /// How long work that was told to stop may delay the end of the program.
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let env = Env::read();
-    let format = if cli.global.json {
+    let format = if cli.global.json || cli.global.jsonl {
         Format::Json
     } else {
         Format::Text
@@ -56,7 +56,12 @@ fn main() -> ExitCode {
         Color::Auto if !env.no_colour => ColorChoice::OnTerminal,
         Color::Auto | Color::Never => ColorChoice::Never,
     };
-    let output = Output::new(format, colours);
+    let lists = if cli.global.jsonl {
+        JsonLists::Lines
+    } else {
+        JsonLists::Array
+    };
+    let output = Output::new(format, colours).with_lists(lists);
     log_to_stderr(&env);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -104,7 +109,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     if error.use_stderr() {
         let text = text.replace("For more information, try '--help'.", "");
-        if std::env::args_os().any(|word| word == "--json") {
+        if std::env::args_os().any(|word| word == "--json" || word == "--jsonl") {
             let text = text.trim();
             let stop = Stop::usage(text.strip_prefix("error: ").unwrap_or(text), TRY_HELP);
             Output::new(Format::Json, ColorChoice::Never).stop(&stop);

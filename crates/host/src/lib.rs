@@ -26,12 +26,14 @@ pub mod question;
 mod record;
 pub mod record_file;
 pub mod record_migration;
+pub mod record_size;
 pub mod relative_time;
 pub mod replay;
 pub mod rules;
 pub mod screen_text;
 pub mod state;
 pub mod suggest;
+pub mod this_workspace;
 mod webhook;
 pub mod workspace;
 

@@ -1,15 +1,18 @@
-//! Withdraws questions whose agent is gone together with the `haft mcp` that served it, so that
-//! nobody else can: for example, because a whole process tree was killed.
+//! Withdraws questions whose call was settled because its process is gone, so that nobody answers a
+//! question that nobody waits for: for example, because a whole process tree was killed. Whoever makes the
+//! call again is asked again.
 //!
-//! A question outlives its process if somebody may return to its session and make the call again.
-//! Nobody returns to the session that `haft mcp` makes for one client.
+//! A question that another call waits for, made in the same session by a process that lives, stays.
 
 use haft_contract::{
-    CallId, SessionId, TenantId,
-    host::{Clock as _, Ledger},
+    CallId, TenantId,
+    host::{
+        Approval, CallOutcome, CallQuery, Clock as _, History, Ledger, LedgerError, StoredEvent,
+    },
 };
 use haft_ledger::Recovery;
 use haft_runtime::SystemClock;
+use serde_json::Value;
 
 /// The prefix of such a session's name.
 const OF_ONE_CLIENT: &str = "mcp-";
@@ -22,14 +25,12 @@ pub fn session_of_one_client() -> String {
     format!("{OF_ONE_CLIENT}{}", CallId::new())
 }
 
-fn is_of_one_client(session: &SessionId) -> bool {
-    let id = session.as_str().strip_prefix(OF_ONE_CLIENT);
-    id.and_then(CallId::parse).is_some()
-}
-
-/// Withdraws a tenant's questions about calls that were left open and whose session nobody returns
-/// to.
-pub(crate) async fn withdraw(ledger: &impl Ledger, recovery: &Recovery, tenant: &TenantId) {
+/// Withdraws a tenant's questions about calls that were left open.
+pub(crate) async fn withdraw(
+    ledger: &(impl Ledger + History),
+    recovery: &Recovery,
+    tenant: &TenantId,
+) {
     if recovery.never_started.is_empty() {
         return;
     }
@@ -37,27 +38,61 @@ pub(crate) async fn withdraw(ledger: &impl Ledger, recovery: &Recovery, tenant: 
     let pending = match approvals.pending(tenant, now, MAX_LOOKED_AT).await {
         Ok(pending) => pending,
         Err(error) => {
-            tracing::warn!(%error, "the questions of agents that are gone lapse by themselves");
+            tracing::warn!(%error, "the questions of processes that are gone lapse by themselves");
             return;
         }
     };
     for question in pending {
-        let is_left = recovery.never_started.contains(&question.call)
-            && is_of_one_client(&question.principal.session);
-        if !is_left {
+        if !recovery.never_started.contains(&question.call) {
             continue;
         }
-        if let Err(error) = approvals.withdraw(tenant, question.id, now).await {
+        let withdrawn = match is_waited_for(ledger, tenant, &question).await {
+            Ok(true) => Ok(()),
+            Ok(false) => approvals.withdraw(tenant, question.id, now).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = withdrawn {
             tracing::warn!(%error, id = %question.id, "a question lapses by itself");
         }
     }
+}
+
+/// Whether an open call of the same session asked the same question.
+async fn is_waited_for(
+    history: &impl History,
+    tenant: &TenantId,
+    question: &Approval,
+) -> Result<bool, LedgerError> {
+    let query = CallQuery {
+        session: Some(question.principal.session.clone()),
+        outcome: Some(CallOutcome::Open),
+        limit: MAX_LOOKED_AT,
+        ..CallQuery::default()
+    };
+    let id = question.id.to_string();
+    for call in history.calls(tenant, &query).await? {
+        let events = history.events(tenant, call.id).await?;
+        let asks = |event: &StoredEvent| {
+            event.kind == "approval_asked"
+                && event.body.get("id").and_then(Value::as_str) == Some(id.as_str())
+        };
+        if events.iter().any(asks) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 #[cfg(test)]
 mod tests {
     use std::{sync::Arc, time::Duration};
 
-    use haft_contract::{Principal, host::ApprovalQuestion, plan::PlanDigest};
+    use haft_contract::{
+        CallEvent, CallRequest, Facts, Outcome, Principal, SessionId, Terminal,
+        event::RecordedEvent,
+        host::{ApprovalQuestion, Durability},
+        plan::PlanDigest,
+    };
     use haft_testkit::{MemoryLedger, principal};
     use serde_json::json;
 
@@ -100,16 +135,54 @@ mod tests {
         assert_eq!((open(local).await.len(), open(acme).await.len()), (1, 0));
     }
 
-    #[test]
-    fn only_a_session_that_haft_named_ends_with_its_process() {
-        for (session, ends) in [
-            (session_of_one_client().as_str(), true),
-            ("main", false),
-            ("mcp-", false),
-            ("mcp-release", false),
-        ] {
-            let session = SessionId::parse(session).unwrap();
-            assert_eq!(is_of_one_client(&session), ends, "{session}");
+    /// The question of a process that is gone is somebody else's too while a call waits for it.
+    #[tokio::test]
+    async fn a_question_that_another_call_waits_for_stays() {
+        let ledger = MemoryLedger::new();
+        let tenant = TenantId::local();
+        let call = ask(&ledger, &tenant, 1).await;
+        let now = SystemClock.now();
+        let pending = ledger.approvals().pending(&tenant, now, 10).await.unwrap();
+        let asked = &pending[0];
+        let request = CallRequest::new("write", json!({}), Arc::clone(&asked.principal));
+        let record = ledger.open(&request, now).await.unwrap();
+        let event = CallEvent::ApprovalAsked {
+            id: asked.id,
+            digest: asked.digest,
+            expires: asked.expires,
+        };
+        let events = vec![RecordedEvent {
+            call: request.id,
+            at: now,
+            event,
+        }];
+        record.append(events, Durability::Durable).await.unwrap();
+        let recovery = Recovery {
+            never_started: vec![call],
+            ..Recovery::default()
+        };
+        for (waits, open) in [(true, 1), (false, 0)] {
+            if !waits {
+                let outcome = Outcome {
+                    call: request.id,
+                    tool: None,
+                    terminal: Terminal::Cancelled,
+                    content: Vec::new(),
+                    structured: None,
+                    error: None,
+                    facts: Facts::default(),
+                };
+                record.settle(vec![RecordedEvent {
+                    call: request.id,
+                    at: now,
+                    event: CallEvent::Settled {
+                        outcome: Arc::new(outcome),
+                    },
+                }]);
+            }
+            withdraw(&ledger, &recovery, &tenant).await;
+            let pending = ledger.approvals().pending(&tenant, now, 10).await.unwrap();
+            assert_eq!(pending.len(), open);
         }
     }
 }

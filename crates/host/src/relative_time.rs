@@ -9,6 +9,11 @@ use haft_contract::host::Timestamp;
 pub struct RelativeTime(Duration);
 
 impl RelativeTime {
+    /// The period itself.
+    pub fn period(self) -> Duration {
+        self.0
+    }
+
     /// The moment this long before another.
     pub fn before(self, now: Timestamp) -> Timestamp {
         let micros = i64::try_from(self.0.as_micros()).unwrap_or(i64::MAX);

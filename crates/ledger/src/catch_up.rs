@@ -1,11 +1,12 @@
-//! What is only needed to search, and to list sessions, is not written with a call: it is caught up
+//! What is only needed to search, to list sessions and to count is not written with a call: it is caught up
 //! with when somebody asks, and while the writer has nothing else to do.
 
-use std::collections::{BTreeMap, btree_map::Entry};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use haft_contract::{TenantId, host::Timestamp};
 
 use crate::{
+    call_fact::{self, CallFact},
     change::{Change, ChangeContext},
     recorded_call::{self, RecordedCall},
     row::StoredPrincipal,
@@ -23,9 +24,9 @@ pub(crate) const ROWS_WHILE_IDLE: i64 = 100;
 const CALLS_AT_ONCE: usize = 20;
 
 const COUNT_SESSION: &str =
-    "INSERT INTO session_calls (session, tenant, kind, agent, first_at, last_at, calls)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-     ON CONFLICT (session) DO UPDATE SET
+    "INSERT INTO session_calls (session, workspace, tenant, kind, agent, first_at, last_at, calls)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+     ON CONFLICT (session, workspace) DO UPDATE SET
          first_at = CASE WHEN excluded.first_at < session_calls.first_at
              THEN excluded.first_at ELSE session_calls.first_at END,
          last_at = CASE WHEN excluded.last_at > session_calls.last_at
@@ -68,21 +69,9 @@ impl Change for CatchUp {
             return Ok(0);
         };
         let end: i64 = last.get("position")?;
-        count_sessions(connection, &rows).await?;
-        let mut ended: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
-        for row in &rows {
-            if row.get::<Option<i64>>("terminal")?.is_some() {
-                ended
-                    .entry(row.get("name")?)
-                    .or_default()
-                    .push(row.get("listed")?);
-            }
-        }
-        for (tenant, listed) in ended {
-            for listed in listed.chunks(CALLS_AT_ONCE) {
-                index(connection, tenant, listed).await?;
-            }
-        }
+        let facts = derive(connection, &rows).await?;
+        let workspaces = call_fact::note(connection, &facts).await?;
+        count_sessions(connection, &rows, &facts, &workspaces).await?;
         connection
             .execute(
                 "UPDATE caught_up SET position = ?1 WHERE id = 1",
@@ -93,15 +82,51 @@ impl Change for CatchUp {
     }
 }
 
-/// Makes the words of calls that ended searchable.
-async fn index(
+/// Makes the words of calls that ended in these rows searchable, and returns the facts of those that began
+/// or ended, by where they are listed.
+async fn derive(
+    connection: &mut dyn Connection,
+    rows: &[Row],
+) -> Result<BTreeMap<i64, CallFact>, StoreError> {
+    let mut changed: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
+    let mut ended: BTreeSet<i64> = BTreeSet::new();
+    let mut numbers: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
+    for row in rows {
+        let listed: i64 = row.get("listed")?;
+        let has_ended = row.get::<Option<i64>>("terminal")?.is_some();
+        if has_ended || row.get::<i64>("part")? == recorded_call::FIRST_PART {
+            changed.entry(row.get("name")?).or_default().insert(listed);
+            numbers.insert(listed, (row.get("tenant")?, row.get("session")?));
+        }
+        if has_ended {
+            ended.insert(listed);
+        }
+    }
+    let mut facts = BTreeMap::new();
+    for (tenant, listed) in changed {
+        let listed: Vec<i64> = listed.into_iter().collect();
+        for listed in listed.chunks(CALLS_AT_ONCE) {
+            let calls = recorded_call::load_listed(connection, tenant, listed).await?;
+            for call in &calls {
+                let mut fact = CallFact::of(call);
+                (fact.tenant, fact.session) = numbers.get(&call.listed).copied().unwrap_or((0, 0));
+                facts.insert(call.listed, fact);
+            }
+            let calls = calls.iter().filter(|call| ended.contains(&call.listed));
+            index(connection, tenant, calls).await?;
+        }
+    }
+    Ok(facts)
+}
+
+/// Makes the words of calls searchable.
+async fn index<'c>(
     connection: &mut dyn Connection,
     tenant: &str,
-    listed: &[i64],
+    calls: impl Iterator<Item = &'c RecordedCall>,
 ) -> Result<(), StoreError> {
-    let calls = recorded_call::load_listed(connection, tenant, listed).await?;
-    let mut texts = Vec::with_capacity(calls.len());
-    for call in &calls {
+    let mut texts = Vec::new();
+    for call in calls {
         match words(call) {
             Ok(words) => texts.push((call.listed, words)),
             // `verify` names it; that it cannot be found must not keep others from being found.
@@ -118,7 +143,7 @@ fn words(call: &RecordedCall) -> Result<String, StoreError> {
     Ok(search_text(&call.entry()?, events))
 }
 
-/// The calls of one session that were listed.
+/// The calls of one session in one workspace that were listed.
 struct SessionCount {
     tenant: i64,
     who: StoredPrincipal,
@@ -127,14 +152,23 @@ struct SessionCount {
     calls: i64,
 }
 
-async fn count_sessions(connection: &mut dyn Connection, rows: &[Row]) -> Result<(), StoreError> {
-    let mut sessions: BTreeMap<i64, SessionCount> = BTreeMap::new();
+async fn count_sessions(
+    connection: &mut dyn Connection,
+    rows: &[Row],
+    facts: &BTreeMap<i64, CallFact>,
+    workspaces: &BTreeMap<(i64, String), i64>,
+) -> Result<(), StoreError> {
+    let mut sessions: BTreeMap<(i64, i64), SessionCount> = BTreeMap::new();
     for row in rows {
         if row.get::<i64>("part")? != recorded_call::FIRST_PART {
             continue;
         }
         let at = Timestamp(row.get("at")?);
-        let count = match sessions.entry(row.get("session")?) {
+        let tenant: i64 = row.get("tenant")?;
+        let fact = facts.get(&row.get::<i64>("listed")?);
+        let workspace = fact.and_then(|fact| workspaces.get(&(tenant, fact.workspace.clone())));
+        let place = (row.get("session")?, workspace.copied().unwrap_or(0));
+        let count = match sessions.entry(place) {
             Entry::Occupied(count) => count.into_mut(),
             Entry::Vacant(place) => {
                 let Ok(who) = serde_json::from_str(row.get("stored")?) else {
@@ -142,7 +176,7 @@ async fn count_sessions(connection: &mut dyn Connection, rows: &[Row]) -> Result
                     continue;
                 };
                 place.insert(SessionCount {
-                    tenant: row.get("tenant")?,
+                    tenant,
                     who,
                     first: at,
                     last: at,
@@ -154,9 +188,10 @@ async fn count_sessions(connection: &mut dyn Connection, rows: &[Row]) -> Result
         count.last = count.last.max(at);
         count.calls += 1;
     }
-    for (session, count) in &sessions {
+    for ((session, workspace), count) in &sessions {
         let values = values![
             *session,
+            *workspace,
             count.tenant,
             &count.who.session_kind,
             &count.who.agent,

@@ -15,9 +15,8 @@ use haft_contract::{
     WorkspaceId,
     event::RecordedEvent,
     host::{
-        Acceptance, ApprovalStore, ArtifactId, ArtifactStore, CallQuery, CallRecord, ClaimedCall,
-        Epoch, GrantStore, History, Ledger, LedgerError, ReplayableCall, StoredCall, StoredEvent,
-        StoredSession, Timestamp, Verification,
+        Acceptance, ApprovalStore, ArtifactId, ArtifactStore, CallRecord, ClaimedCall, Epoch,
+        GrantStore, History, Ledger, LedgerError, Timestamp, Verification,
     },
     ops::FileVersion,
 };
@@ -32,7 +31,7 @@ use crate::{
     directory::PrivateDirectory,
     grants::Grants,
     high_water::HighWater,
-    history::{changes, read, replay, verify},
+    history::{read, verify},
     left_open::interrupted,
     message::{CallHolder, Handle, SeenKey},
     open_error::OpenError,
@@ -279,7 +278,14 @@ impl StoredLedger {
         Ok(())
     }
 
-    async fn catch_up_with_some(&self) -> Result<u64, LedgerError> {
+    /// The store, once what was recorded so far is listed, counted and searchable.
+    pub(crate) async fn caught_up_store(&self) -> Result<Arc<dyn Store>, LedgerError> {
+        self.settle_down().await;
+        self.catch_up_with_all().await?;
+        Ok(Arc::clone(&self.shared.store))
+    }
+
+    pub(crate) async fn catch_up_with_some(&self) -> Result<u64, LedgerError> {
         let some = CatchUp { rows: ROWS_AT_ONCE };
         self.shared.queue.change(some).await
     }
@@ -481,94 +487,6 @@ impl Ledger for StoredLedger {
 
     fn flush(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
         Box::pin(self.shared.queue.flush())
-    }
-}
-
-impl History for StoredLedger {
-    fn call<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: CallId,
-    ) -> BoxFuture<'a, Result<Option<StoredCall>, LedgerError>> {
-        Box::pin(async move {
-            self.settle_down().await;
-            read::call(&*self.shared.store, tenant, id).await
-        })
-    }
-
-    fn calls<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        query: &'a CallQuery,
-    ) -> BoxFuture<'a, Result<Vec<StoredCall>, LedgerError>> {
-        Box::pin(async move {
-            self.settle_down().await;
-            if query.search.is_some() {
-                self.catch_up_with_all().await?;
-            }
-            read::calls(&*self.shared.store, tenant, query).await
-        })
-    }
-
-    fn catch_up(&self) -> BoxFuture<'_, Result<u64, LedgerError>> {
-        Box::pin(async move {
-            self.settle_down().await;
-            self.catch_up_with_some().await
-        })
-    }
-
-    fn events<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        id: CallId,
-    ) -> BoxFuture<'a, Result<Vec<StoredEvent>, LedgerError>> {
-        Box::pin(async move {
-            self.settle_down().await;
-            read::events(&*self.shared.store, tenant, id).await
-        })
-    }
-
-    fn replayable<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        since: Timestamp,
-        after: Option<u64>,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<ReplayableCall>, LedgerError>> {
-        Box::pin(async move {
-            self.settle_down().await;
-            replay::replayable(&*self.shared.store, tenant, since, after, limit).await
-        })
-    }
-
-    fn changes<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        calls: &'a [CallId],
-    ) -> BoxFuture<'a, Result<Vec<RecordedEvent>, LedgerError>> {
-        Box::pin(async move {
-            self.settle_down().await;
-            changes::changes(&*self.shared.store, tenant, calls).await
-        })
-    }
-
-    fn sessions<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-        limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<StoredSession>, LedgerError>> {
-        Box::pin(async move {
-            self.settle_down().await;
-            self.catch_up_with_all().await?;
-            read::sessions(&*self.shared.store, tenant, limit).await
-        })
-    }
-
-    fn verify<'a>(
-        &'a self,
-        tenant: &'a TenantId,
-    ) -> BoxFuture<'a, Result<Verification, LedgerError>> {
-        Box::pin(self.verify_with(tenant, &|_, _| {}))
     }
 }
 

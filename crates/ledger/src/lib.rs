@@ -45,6 +45,7 @@ mod accepted;
 mod approvals;
 mod artifacts;
 mod body;
+mod call_fact;
 mod catch_up;
 mod chain;
 mod change;

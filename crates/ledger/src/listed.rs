@@ -4,6 +4,11 @@
 use haft_contract::{Terminal, access::Command, host::Timestamp};
 use serde_json::Value;
 
+use crate::call_fact::workspace_shown;
+
+/// The event that has the outcome of a call.
+pub(crate) const SETTLED: &str = "settled";
+
 /// How a call ended under a claim that was superseded by then. It is not the outcome.
 pub(crate) const SETTLED_LATE: &str = "settled_late";
 
@@ -20,6 +25,7 @@ const MAX_SUMMARY_ACCESSES: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListedCall {
     pub(crate) workspace: String,
+    pub(crate) workspace_shown: Option<String>,
     pub(crate) asked_tool: String,
     pub(crate) tool: Option<String>,
     pub(crate) opened: Timestamp,
@@ -33,6 +39,7 @@ impl ListedCall {
         let asked_tool: String = text(opened, "tool").chars().take(MAX_ASKED_CHARS).collect();
         Self {
             workspace: workspace(opened).to_owned(),
+            workspace_shown: None,
             summary: asked_tool.clone(),
             asked_tool,
             tool: None,
@@ -47,11 +54,12 @@ impl ListedCall {
             "resolved" => self.set_tool(body),
             "planned" => {
                 self.set_tool(body);
+                self.workspace_shown = workspace_shown(body);
                 if let Some(summary) = plan_summary(accesses(body)) {
                     self.summary = one_line(&summary);
                 }
             }
-            "settled" => self.settle(at, body),
+            SETTLED => self.settle(at, body),
             _ => {}
         }
     }
@@ -129,8 +137,15 @@ fn plan_summary(accesses: &[Value]) -> Option<String> {
     if accesses.is_empty() {
         return None;
     }
-    let named = accesses.iter().take(MAX_SUMMARY_ACCESSES);
-    Some(named.map(access_text).collect::<Vec<_>>().join(" "))
+    // What is read and written is named once.
+    let mut named: Vec<String> = Vec::new();
+    for access in accesses.iter().take(MAX_SUMMARY_ACCESSES) {
+        let text = access_text(access);
+        if !named.contains(&text) {
+            named.push(text);
+        }
+    }
+    Some(named.join(" "))
 }
 
 /// One line of at most [`MAX_SUMMARY_CHARS`] characters, control characters replaced by spaces.

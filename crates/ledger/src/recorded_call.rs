@@ -115,6 +115,7 @@ impl RecordedCall {
             session_kind: kind.ok_or_else(|| unreadable("its kind of session"))?,
             workspace: WorkspaceId::parse(&listed.workspace)
                 .map_err(|_| unreadable("its workspace"))?,
+            workspace_shown: listed.workspace_shown,
             asked_tool: listed.asked_tool,
             tool: listed.tool,
             opened: listed.opened,

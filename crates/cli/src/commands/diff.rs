@@ -120,7 +120,7 @@ fn print(shown: &ShownChange, args: &DiffArgs, app: &App) -> Result<(), Stop> {
 }
 
 /// One file's change; `None` if it ends with the content it started with.
-async fn show(
+pub(crate) async fn show(
     artifacts: &dyn ArtifactStore,
     path: &WorkPath,
     change: &FoldedChange,

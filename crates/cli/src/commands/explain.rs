@@ -9,7 +9,10 @@ use haft_host::Record;
 use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 
-use super::{App, lookup};
+use super::{
+    App, lookup,
+    scope::{RecordScope, WorkspaceArgs},
+};
 use crate::{
     exit::Exit,
     stop::Stop,
@@ -27,6 +30,8 @@ pub(crate) struct ExplainArgs {
     /// The call's id, the beginning of it, or `last`
     #[arg(default_value = "last")]
     id: String,
+    #[command(flatten)]
+    workspaces: WorkspaceArgs,
 }
 
 /// Why, for programs.
@@ -56,7 +61,8 @@ pub(crate) async fn run(args: &ExplainArgs, app: &App) -> Result<Exit, Stop> {
         ledger, recovery, ..
     } = Record::open_to_look(&places).await?;
     app.recovered(&recovery);
-    let call = lookup::call(&ledger, &args.id).await?;
+    let scope = RecordScope::find(args.workspaces, &ledger, app).await?;
+    let call = lookup::call(&ledger, &args.id, scope.filter()).await?;
     let events = ledger
         .events(&TenantId::local(), call.id)
         .await
@@ -72,7 +78,7 @@ pub(crate) async fn run(args: &ExplainArgs, app: &App) -> Result<Exit, Stop> {
         _ => None,
     };
     let view = ExplainView {
-        call: CallView::of(&call),
+        call: CallView::of(&call).in_workspace(scope.workspaces.root_of_call(&call)),
         input: event(&events, "planned")
             .and_then(|body| body.get("input"))
             .or_else(|| event(&events, "opened").and_then(|body| body.get("arguments")))
@@ -87,7 +93,10 @@ pub(crate) async fn run(args: &ExplainArgs, app: &App) -> Result<Exit, Stop> {
     };
     match app.output.format() {
         Format::Json => app.output.json(&view)?,
-        Format::Text => app.output.page(&page(&call, &view))?,
+        Format::Text => {
+            let workspace = scope.workspaces.of_call(&call);
+            app.output.page(&page(&call, &view, &workspace))?;
+        }
     }
     Ok(Exit::Ok)
 }
@@ -106,7 +115,7 @@ fn read_from(planned: &Value) -> Vec<String> {
     labels.map(str::to_owned).collect()
 }
 
-fn page(call: &StoredCall, view: &ExplainView) -> Page {
+fn page(call: &StoredCall, view: &ExplainView, workspace: &str) -> Page {
     let mut page = Page::new()
         .styled(Style::Strong, &view.call.call)
         .text(format!("  {}", view.call.tool))
@@ -119,6 +128,7 @@ fn page(call: &StoredCall, view: &ExplainView) -> Page {
                 .map(Value::to_string)
                 .unwrap_or_default(),
         );
+    page = page.field("in", workspace);
     if !view.read_from.is_empty() {
         page = page.field("read from", view.read_from.join(", "));
     }

@@ -11,7 +11,10 @@ use std::{
 use clap::{Args, Subcommand};
 use haft_contract::{
     CallId, SessionId, TenantId, Terminal,
-    host::{CallQuery, Clock as _, History as _, LedgerError, StoredCall, Timestamp, Verification},
+    host::{
+        CallFilter, CallOutcome, CallQuery, Clock as _, History as _, LedgerError, StoredCall,
+        Timestamp, Verification,
+    },
 };
 use haft_host::{Record, error::chain, record_file, relative_time::RelativeTime};
 use haft_ledger::{SignatureCheck, StoredLedger, TransferError};
@@ -19,13 +22,18 @@ use haft_runtime::SystemClock;
 use serde::Serialize;
 use serde_json::json;
 
-use super::App;
+use super::{
+    App,
+    scope::{RecordScope, WorkspaceArgs},
+};
 use crate::{
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page, Style, bar},
     view::{
-        call::{CallView, outcome, outcome_style, prefix_length},
+        call::{CallView, OPEN, outcome, outcome_style, prefix_length},
+        moment::{Moment, moment},
+        table::{self, Cell, Fit},
         time,
     },
 };
@@ -36,26 +44,77 @@ const FOLLOW: Duration = Duration::from_millis(300);
 /// The most calls `--follow` reads at once.
 const MAX_FOLLOWED: usize = 1_000;
 
+/// The widest columns of a tool, an agent and a workspace on a terminal.
+const MAX_TOOL_COLUMNS: usize = 20;
+const MAX_AGENT_COLUMNS: usize = 14;
+const MAX_WORKSPACE_COLUMNS: usize = 28;
+
 /// List recorded calls, newest last
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
+    after_help = "\
+Examples:
+  haft log --since yesterday --outcome denied
+  haft log --tool bash --agent claude-code cargo
+  haft log --outcome open
+  haft log -C ~/other        the calls of another workspace
+  haft log --all-workspaces --jsonl | jq .summary
+A time is 2h, 7d, today, yesterday, 2026-11-18, or 2026-11-18T14:30:00Z; a day counts as a whole."
+)]
 pub(crate) struct LogArgs {
     #[command(subcommand)]
     command: Option<LogCommand>,
     /// Only calls whose tool, input, paths, commands or output (its ends) hold these words
     search: Vec<String>,
+    #[command(flatten)]
+    calls: CallArgs,
     /// Only calls of this session
     #[arg(long, value_name = "NAME")]
     session: Option<SessionId>,
-    /// Only calls with this outcome
-    #[arg(long, value_name = "OUTCOME", value_parser = terminal)]
-    outcome: Option<Terminal>,
+    /// Only calls with this outcome; `open` are those that have none yet
+    #[arg(long, value_name = "OUTCOME", value_parser = call_outcome)]
+    outcome: Option<CallOutcome>,
     /// At most this many calls
     #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 20)]
     limit: usize,
     /// Keep printing calls as they end
     #[arg(long, short = 'f')]
     follow: bool,
+}
+
+/// Which calls are listed or counted.
+#[derive(Debug, Args)]
+pub(crate) struct CallArgs {
+    /// Only calls made at this time or later
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub(crate) since: Option<Moment>,
+    /// Only calls made before this time; of a day, its end
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub(crate) until: Option<Moment>,
+    /// Only calls of this agent
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// Only calls of this tool
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+    #[command(flatten)]
+    pub(crate) workspaces: WorkspaceArgs,
+}
+
+impl CallArgs {
+    /// The calls that are meant.
+    pub(crate) fn filter(&self, scope: &RecordScope) -> CallFilter {
+        let now = SystemClock.now();
+        CallFilter {
+            since: self.since.as_ref().map(|since| since.begin(now)),
+            until: self.until.as_ref().map(|until| until.end(now)),
+            agent: self.agent.clone(),
+            tool: self.tool.clone(),
+            ..scope.filter()
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -224,7 +283,7 @@ fn watched(app: &App, file: std::fs::File, length: u64) -> Box<dyn Read + Send> 
     Box::new(bar.wrap_read(file))
 }
 
-fn transfer(error: &TransferError) -> Stop {
+pub(crate) fn transfer(error: &TransferError) -> Stop {
     match error {
         TransferError::Write(gone) if gone.kind() == ErrorKind::BrokenPipe => Stop::reader_gone(),
         _ => Stop::new(Exit::Ledger, chain(error), error.hint()),
@@ -232,8 +291,11 @@ fn transfer(error: &TransferError) -> Stop {
 }
 
 /// Makes searchable what was recorded since the last search. In a long record that takes a while.
-async fn catch_up(ledger: &StoredLedger, app: &App) -> Result<(), LedgerError> {
+pub(crate) async fn catch_up(ledger: &StoredLedger, app: &App) -> Result<(), LedgerError> {
     let mut left = ledger.catch_up().await?;
+    if left == 0 {
+        return Ok(());
+    }
     let all = left;
     let template = "making the record searchable {wide_bar} {percent} %";
     let bar = bar(app.output, Some(all), template);
@@ -248,17 +310,18 @@ async fn catch_up(ledger: &StoredLedger, app: &App) -> Result<(), LedgerError> {
 async fn list(args: LogArgs, ledger: &StoredLedger, app: &App) -> Result<Exit, Stop> {
     let tenant = TenantId::local();
     let words = args.search.join(" ");
+    // Lists look at what is not caught up with one by one; in a long record that takes longer.
+    let caught_up = catch_up(ledger, app).await;
+    caught_up.map_err(|error| Stop::ledger(&error))?;
+    let scope = RecordScope::find(args.calls.workspaces, ledger, app).await?;
     let mut query = CallQuery {
+        filter: args.calls.filter(&scope),
         session: args.session,
         search: Some(words).filter(|words| !words.trim().is_empty()),
-        terminal: args.outcome,
+        outcome: args.outcome,
         after: None,
         limit: args.limit,
     };
-    if query.search.is_some() {
-        let caught_up = catch_up(ledger, app).await;
-        caught_up.map_err(|error| Stop::ledger(&error))?;
-    }
     let mut calls = ledger
         .calls(&tenant, &query)
         .await
@@ -266,10 +329,16 @@ async fn list(args: LogArgs, ledger: &StoredLedger, app: &App) -> Result<Exit, S
     calls.reverse();
     if calls.is_empty() && !args.follow && app.output.format() == Format::Text {
         let what = match &query.search {
-            Some(words) => format!("no calls match `{words}`"),
-            None => "no calls".to_owned(),
+            Some(words) => format!("no calls match `{words}` {}", scope.in_words()),
+            None => format!("no calls {}", scope.in_words()),
         };
         app.output.note(&Page::new().text(what).end());
+    }
+    let mut open: Vec<CallId> = Vec::new();
+    if args.follow {
+        let running = calls.iter().filter(|call| call.terminal.is_none());
+        open.extend(running.map(|call| call.id));
+        calls.retain(|call| call.terminal.is_some());
     }
     let shown = prefix_length(
         &calls
@@ -277,19 +346,25 @@ async fn list(args: LogArgs, ledger: &StoredLedger, app: &App) -> Result<Exit, S
             .map(|call| call.id.to_string())
             .collect::<Vec<_>>(),
     );
-    let mut open: Vec<CallId> = Vec::new();
-    for call in &calls {
-        if args.follow && call.terminal.is_none() {
-            open.push(call.id);
-        } else {
-            print(call, shown, app)?;
+    let lines = |calls: &[StoredCall]| match app.output.format() {
+        Format::Json => {
+            let views: Vec<CallView> = calls.iter().map(|call| view(call, &scope)).collect();
+            if args.follow {
+                // An array would have no end.
+                return views.iter().try_for_each(|view| app.output.json_line(view));
+            }
+            app.output.json_list(&views)
         }
+        Format::Text => app.output.page(&table(calls, shown, &scope)),
+    };
+    if !(args.follow && calls.is_empty()) {
+        lines(&calls)?;
     }
     if !args.follow {
         return Ok(Exit::Ok);
     }
     // Calls recorded from now on, whatever their outcome; each is printed once it has one.
-    let wanted = query.terminal.take();
+    let wanted = query.outcome.take();
     let newest = ledger
         .calls(
             &tenant,
@@ -319,8 +394,8 @@ async fn list(args: LogArgs, ledger: &StoredLedger, app: &App) -> Result<Exit, S
                 .map_err(|error| Stop::ledger(&error))?
             {
                 Some(call) if call.terminal.is_none() => still_open.push(id),
-                Some(call) if wanted.is_none() || call.terminal == wanted => {
-                    print(&call, shown, app)?;
+                Some(call) if wanted.is_none_or(|wanted| wanted.wants(call.terminal)) => {
+                    lines(&[call])?;
                 }
                 Some(_) | None => {}
             }
@@ -333,35 +408,55 @@ async fn list(args: LogArgs, ledger: &StoredLedger, app: &App) -> Result<Exit, S
     }
 }
 
-fn print(call: &StoredCall, shown: usize, app: &App) -> Result<(), Stop> {
-    if app.output.format() == Format::Json {
-        return app.output.json_line(&CallView::of(call));
-    }
+/// A call for programs, with the name of its workspace.
+fn view(call: &StoredCall, scope: &RecordScope) -> CallView {
+    CallView::of(call).in_workspace(scope.workspaces.root_of_call(call))
+}
+
+/// Calls as lines that fit the terminal.
+pub(crate) fn table(calls: &[StoredCall], shown: usize, scope: &RecordScope) -> Page {
+    let lines: Vec<Vec<Cell>> = calls.iter().map(|call| line(call, shown, scope)).collect();
+    let fits = [
+        Fit::Whole,
+        Fit::Whole,
+        Fit::Whole,
+        Fit::AtMost(MAX_TOOL_COLUMNS),
+        Fit::Rest,
+        Fit::AtMost(MAX_AGENT_COLUMNS),
+        Fit::EndOf(MAX_WORKSPACE_COLUMNS),
+    ];
+    let columns = fits.len() - usize::from(!scope.is_everywhere());
+    let fits = fits.get(..columns).unwrap_or_default();
+    table::table(fits, &lines, table::screen_width())
+}
+
+fn line(call: &StoredCall, shown: usize, scope: &RecordScope) -> Vec<Cell> {
     let id: String = call.id.to_string().chars().take(shown).collect();
     let tool = call.tool.as_deref().unwrap_or(&call.asked_tool);
     let tool = tool.strip_prefix("builtin/").unwrap_or(tool);
-    let page = Page::new()
-        .styled(Style::Strong, id)
-        .styled(Style::Dim, format!("  {}  ", time::local(call.opened)))
-        .styled(
-            outcome_style(call.terminal),
-            format!("{:<9}", outcome(call.terminal)),
-        )
-        .text(format!("  {tool:<8}  {}", call.summary))
-        .styled(
-            Style::Dim,
-            format!("  ({} in {})", call.agent, call.session),
-        )
-        .end();
-    app.output.page(&page)
+    let mut line = vec![
+        Cell::new(Style::Strong, id),
+        Cell::new(Style::Dim, time::short(call.opened)),
+        Cell::new(outcome_style(call.terminal), outcome(call.terminal)),
+        Cell::new(Style::Plain, tool),
+        Cell::new(Style::Plain, &call.summary),
+        Cell::new(Style::Dim, &call.agent),
+    ];
+    if let Some(workspace) = scope.said_of(call) {
+        line.push(Cell::new(Style::Dim, workspace));
+    }
+    line
 }
 
-fn terminal(word: &str) -> Result<Terminal, String> {
-    Terminal::parse(word).ok_or_else(|| {
-        let known: Vec<&str> = Terminal::ALL
-            .iter()
-            .map(|terminal| terminal.as_str())
-            .collect();
-        format!("known: {}", known.join(", "))
-    })
+fn call_outcome(word: &str) -> Result<CallOutcome, String> {
+    if word == OPEN {
+        return Ok(CallOutcome::Open);
+    }
+    Terminal::parse(word)
+        .map(CallOutcome::Ended)
+        .ok_or_else(|| {
+            let known = Terminal::ALL.iter().map(|terminal| terminal.as_str());
+            let known: Vec<&str> = [OPEN].into_iter().chain(known).collect();
+            format!("known: {}", known.join(", "))
+        })
 }

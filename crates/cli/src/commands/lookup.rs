@@ -2,7 +2,7 @@
 
 use haft_contract::{
     CallId, TenantId,
-    host::{CallQuery, History, StoredCall},
+    host::{CallFilter, CallQuery, History, StoredCall},
 };
 
 use crate::{exit::Exit, stop::Stop};
@@ -13,8 +13,12 @@ const MAX_CALLS: usize = 20_000;
 /// How many candidates of an ambiguous id are named.
 const MAX_NAMED: usize = 5;
 
-/// The call with an id, an abbreviated id, or the last one.
-pub(crate) async fn call(history: &impl History, id: &str) -> Result<StoredCall, Stop> {
+/// The call with an id or an abbreviated id, wherever it was made, or the last one that a filter means.
+pub(crate) async fn call(
+    history: &impl History,
+    id: &str,
+    last_of: CallFilter,
+) -> Result<StoredCall, Stop> {
     let tenant = TenantId::local();
     if let Some(id) = CallId::parse(id) {
         let call = history
@@ -24,7 +28,9 @@ pub(crate) async fn call(history: &impl History, id: &str) -> Result<StoredCall,
         return call.ok_or_else(|| unknown(&id.to_string()));
     }
     let last = id == "last";
+    let is_everywhere = !last || last_of.workspace.is_none();
     let query = CallQuery {
+        filter: if last { last_of } else { CallFilter::default() },
         limit: if last { 1 } else { MAX_CALLS },
         ..CallQuery::default()
     };
@@ -34,10 +40,17 @@ pub(crate) async fn call(history: &impl History, id: &str) -> Result<StoredCall,
         .map_err(|error| Stop::ledger(&error))?;
     if last {
         return calls.into_iter().next().ok_or_else(|| {
+            if is_everywhere {
+                return Stop::new(
+                    Exit::NotFound,
+                    "nothing has been recorded yet",
+                    "make a call: haft call list path=.",
+                );
+            }
             Stop::new(
                 Exit::NotFound,
-                "nothing has been recorded yet",
-                "make a call: haft call list path=.",
+                "nothing has been recorded in this workspace yet",
+                "make a call (haft call list path=.), or look with `haft log --all-workspaces`",
             )
         });
     }

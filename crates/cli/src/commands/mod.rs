@@ -20,8 +20,12 @@ pub(crate) mod mcp;
 pub(crate) mod policy;
 pub(crate) mod record;
 pub(crate) mod recover;
+pub(crate) mod scope;
 pub(crate) mod selection;
+pub(crate) mod sessions;
 pub(crate) mod show;
+pub(crate) mod stats;
+pub(crate) mod status;
 pub(crate) mod tools;
 pub(crate) mod trust;
 pub(crate) mod undo;
@@ -63,11 +67,14 @@ pub(crate) async fn run(command: Command, app: &App) -> Result<Exit, Stop> {
         Command::Approvals(args) => approvals::run(&args, app).await,
         Command::Approve(args) => approvals::answer::approve(&args, app).await,
         Command::Deny(args) => approvals::answer::deny(&args, app).await,
+        Command::Status(args) => status::run(&args, app).await,
         Command::Log(args) => log::run(args, app).await,
         Command::Show(args) => show::run(&args, app).await,
         Command::Diff(args) => diff::run(&args, app).await,
         Command::Undo(args) => undo::run(&args, app).await,
         Command::Explain(args) => explain::run(&args, app).await,
+        Command::Sessions(args) => sessions::run(&args, app).await,
+        Command::Stats(args) => stats::run(&args, app).await,
         Command::Grants(args) => grants::run(args, app).await,
         Command::Policy(args) => Box::pin(policy::run(args, app)).await,
         Command::Trust(args) => trust::run(&args, app).await,
@@ -113,7 +120,10 @@ impl App {
             more => parts.push(format!("{more} calls of an earlier run were never started")),
         }
         if !parts.is_empty() {
-            let text = format!("{}; `haft log` shows them", parts.join(", "));
+            let text = format!(
+                "{}; `haft log --all-workspaces` shows them",
+                parts.join(", ")
+            );
             self.notes([&text]);
         }
     }

@@ -1,17 +1,26 @@
-//! `haft record`: where the record is kept.
+//! `haft record`: where the record is kept, and how much it takes. `haft log export` and `import` carry
+//! calls as text.
 
 use clap::{Args, Subcommand};
-use haft_host::record_migration::{MigrationTarget, migrate};
+use haft_contract::TenantId;
+use haft_host::{
+    Record,
+    record_migration::{MigrationTarget, migrate},
+    record_size::{self, RecordSize},
+    relative_time::RelativeTime,
+};
 use haft_ledger::MigrationStep;
+use serde_json::json;
 
-use super::App;
+use super::{App, approvals};
 use crate::{
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page, Style, bar},
+    view::{bars::bytes, time},
 };
 
-/// Carry the record to another database
+/// Measure the record, make it smaller, or carry it to another database
 #[derive(Debug, Args)]
 #[command(disable_help_subcommand = true)]
 pub(crate) struct RecordArgs {
@@ -28,11 +37,113 @@ enum RecordCommand {
         #[arg(long, value_name = "URL")]
         to: String,
     },
+    /// Say how many bytes and calls the record has
+    Size,
+    /// Remove old outputs and file contents now; the calls stay, but `haft undo` needs the contents
+    Prune {
+        /// Remove what is older than this: 12h, 7d, 4w [default: what `[record]` of haft.toml says]
+        #[arg(long, value_name = "AGE")]
+        older_than: Option<RelativeTime>,
+    },
 }
 
 /// Runs the command.
 pub(crate) async fn run(args: &RecordArgs, app: &App) -> Result<Exit, Stop> {
-    let RecordCommand::Migrate { to } = &args.command;
+    match &args.command {
+        RecordCommand::Migrate { to } => carry(to, app).await,
+        RecordCommand::Size => size(app).await,
+        RecordCommand::Prune { older_than } => prune(*older_than, app).await,
+    }
+}
+
+async fn size(app: &App) -> Result<Exit, Stop> {
+    let places = app.places()?;
+    let Record {
+        ledger, recovery, ..
+    } = Record::open_to_look(&places).await?;
+    app.recovered(&recovery);
+    let measured = record_size::measure(&ledger, &TenantId::local(), &places).await;
+    let measured = measured.map_err(|error| Stop::ledger(&error))?;
+    let RecordSize {
+        record_bytes,
+        artifact_bytes,
+        calls,
+        workspaces,
+        last,
+    } = measured;
+    if app.output.format() == Format::Json {
+        app.output.json(&json!({
+            "record_bytes": record_bytes,
+            "artifact_bytes": artifact_bytes,
+            "calls": calls,
+            "workspaces": workspaces,
+            "last": last.map(time::rfc3339),
+        }))?;
+        return Ok(Exit::Ok);
+    }
+    let page = Page::new()
+        .field(
+            "record",
+            record_bytes.map_or_else(|| "in its database".to_owned(), bytes),
+        )
+        .field(
+            "kept",
+            format!("{} of outputs and file contents", bytes(artifact_bytes)),
+        )
+        .field(
+            "calls",
+            match last {
+                Some(last) => format!(
+                    "{calls} in {workspaces} {}, the last at {}",
+                    if workspaces == 1 {
+                        "workspace"
+                    } else {
+                        "workspaces"
+                    },
+                    time::local(last)
+                ),
+                None => "none".to_owned(),
+            },
+        );
+    app.output.page(&page)?;
+    Ok(Exit::Ok)
+}
+
+async fn prune(older_than: Option<RelativeTime>, app: &App) -> Result<Exit, Stop> {
+    approvals::may_answer()?;
+    let settings = app.settings()?;
+    let mut retention = settings.retention;
+    if let Some(age) = older_than {
+        retention.kept_for = age.period();
+    }
+    let Record {
+        ledger, recovery, ..
+    } = Record::open_to_look(&settings.places).await?;
+    app.recovered(&recovery);
+    let removed = record_size::prune(&ledger, retention).await;
+    let removed = removed.map_err(|error| Stop::ledger(&error))?;
+    if app.output.format() == Format::Json {
+        app.output.json(&json!({
+            "removed": removed.removed,
+            "bytes": removed.bytes,
+            "kept_bytes": removed.kept_bytes,
+        }))?;
+        return Ok(Exit::Ok);
+    }
+    let page = Page::new().styled(Style::Good, "done").text(format!(
+        ": removed {} ({}); {} stay",
+        match removed.removed {
+            1 => "1 output or file content".to_owned(),
+            more => format!("{more} outputs and file contents"),
+        },
+        bytes(removed.bytes),
+        bytes(removed.kept_bytes)
+    ));
+    app.output.page(&page.end())?;
+    Ok(Exit::Ok)
+}
+
+async fn carry(to: &str, app: &App) -> Result<Exit, Stop> {
     let target = MigrationTarget::read(to)?;
     let bar = bar(app.output, None, "{msg} {wide_bar} {percent} %");
     let progress = |step, reached, newest| {

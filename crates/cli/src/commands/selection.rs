@@ -7,7 +7,7 @@ use clap::Args;
 use haft_contract::{
     CallId, Principal, SessionId, TenantId, Tool as _, WorkspaceId,
     event::RecordedEvent,
-    host::{CallQuery, Clock as _, History, StoredCall},
+    host::{CallFilter, CallQuery, Clock as _, History, StoredCall},
 };
 use haft_host::config::Env;
 use haft_runtime::SystemClock;
@@ -55,7 +55,7 @@ impl SelectionArgs {
         principal: &Principal,
         workspace: &WorkspaceId,
     ) -> Result<SelectedChanges, Stop> {
-        let calls = self.calls(history, principal).await?;
+        let calls = self.calls(history, principal, workspace).await?;
         let tenant = &principal.tenant;
         let failed = |error| Stop::ledger(&error);
         let mut happened = history.changes(tenant, &calls).await.map_err(failed)?;
@@ -84,10 +84,15 @@ impl SelectionArgs {
         &self,
         history: &impl History,
         principal: &Principal,
+        workspace: &WorkspaceId,
     ) -> Result<Vec<CallId>, Stop> {
+        let here = CallFilter::of_workspace(workspace.clone());
         match self.call.as_deref() {
-            Some("last") => return Ok(vec![last_but_dry_runs(history, &principal.tenant).await?]),
-            Some(id) => return Ok(vec![lookup::call(history, id).await?.id]),
+            Some("last") => {
+                let last = last_but_dry_runs(history, &principal.tenant, here);
+                return Ok(vec![last.await?]);
+            }
+            Some(id) => return Ok(vec![lookup::call(history, id, here).await?.id]),
             None => {}
         }
         let session = self.session.as_ref().map(|named| {
@@ -95,6 +100,7 @@ impl SelectionArgs {
             named.clone().unwrap_or_else(own)
         });
         let query = CallQuery {
+            filter: here,
             session,
             limit: MAX_CALLS,
             ..CallQuery::default()
@@ -132,12 +138,17 @@ pub(crate) fn operator(env: &Env) -> Result<std::sync::Arc<Principal>, Stop> {
 
 /// The newest call that is not a dry run: whoever looks first and then says `last` again means the
 /// same call.
-async fn last_but_dry_runs(history: &impl History, tenant: &TenantId) -> Result<CallId, Stop> {
-    let mut last = lookup::call(history, "last").await?;
+async fn last_but_dry_runs(
+    history: &impl History,
+    tenant: &TenantId,
+    here: CallFilter,
+) -> Result<CallId, Stop> {
+    let mut last = lookup::call(history, "last", here.clone()).await?;
     if !is_dry_run(history, tenant, &last).await? {
         return Ok(last.id);
     }
     let query = CallQuery {
+        filter: here,
         limit: MAX_CALLS,
         ..CallQuery::default()
     };
@@ -217,10 +228,20 @@ mod tests {
         }
         let session = ["--session"];
         let one = found(&ledger, &principal, &session, &id("one")).await;
-        assert_eq!(one, (vec!["mine".to_owned()], 1));
+        assert_eq!(one, (vec!["mine".to_owned()], 0));
         let two = found(&ledger, &principal, &session, &id("two")).await;
-        assert_eq!(two, (vec!["theirs".to_owned()], 1));
+        assert_eq!(two, (vec!["theirs".to_owned()], 0));
+        // The last call is the last of this workspace; one that is named may be elsewhere, and is left out.
         let last = found(&ledger, &principal, &["last"], &id("one")).await;
-        assert_eq!(last, (Vec::new(), 1));
+        assert_eq!(last, (vec!["mine".to_owned()], 0));
+        let query = CallQuery {
+            filter: CallFilter::of_workspace(id("two")),
+            limit: 1,
+            ..CallQuery::default()
+        };
+        let theirs = ledger.calls(&principal.tenant, &query).await.unwrap();
+        let named = theirs[0].id.to_string();
+        let named = found(&ledger, &principal, &[&named], &id("one")).await;
+        assert_eq!(named, (Vec::new(), 1));
     }
 }

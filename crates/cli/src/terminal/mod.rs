@@ -6,6 +6,6 @@ mod page;
 mod progress;
 
 pub(crate) use haft_host::screen_text::{sanitise, visible};
-pub(crate) use output::{ColorChoice, Format, Output, hint};
-pub(crate) use page::{Colours, Page, Style, stderr_columns, wrap};
+pub(crate) use output::{ColorChoice, Format, JsonLists, Output, hint};
+pub(crate) use page::{Colours, Page, Style, columns, stderr_columns, wrap};
 pub(crate) use progress::{Watcher, bar};

@@ -36,9 +36,19 @@ pub(crate) enum ColorChoice {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     format: Format,
+    lists: JsonLists,
     stdout_is_terminal: bool,
     stderr_is_terminal: bool,
     colours: ColorChoice,
+}
+
+/// How a list is printed as JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum JsonLists {
+    /// As one array.
+    Array,
+    /// One item on each line.
+    Lines,
 }
 
 impl Output {
@@ -46,10 +56,17 @@ impl Output {
     pub(crate) fn new(format: Format, colours: ColorChoice) -> Self {
         Self {
             format,
+            lists: JsonLists::Array,
             stdout_is_terminal: std::io::stdout().is_terminal(),
             stderr_is_terminal: std::io::stderr().is_terminal(),
             colours,
         }
+    }
+
+    /// The same with lists printed in this way.
+    pub(crate) fn with_lists(mut self, lists: JsonLists) -> Self {
+        self.lists = lists;
+        self
     }
 
     /// Whether results are for people or for programs.
@@ -94,6 +111,14 @@ impl Output {
             serde_json::to_string(value)
         };
         to_stdout(&format!("{}\n", sanitise::json(&text.map_err(not_json)?)))
+    }
+
+    /// Prints a list as JSON: one array, or one item on each line.
+    pub(crate) fn json_list(self, items: &[impl Serialize]) -> Result<(), Stop> {
+        match self.lists {
+            JsonLists::Array => self.json(&items),
+            JsonLists::Lines => items.iter().try_for_each(|item| self.json_line(item)),
+        }
     }
 
     /// Prints one JSON value on a single line.

@@ -218,7 +218,7 @@ fn pieces(letters: &[(Style, char)]) -> Vec<(Style, String)> {
 }
 
 /// How many columns of a terminal a character takes.
-fn columns(c: char) -> usize {
+pub(crate) fn columns(c: char) -> usize {
     if c.is_ascii() {
         return 1;
     }

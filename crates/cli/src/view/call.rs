@@ -10,6 +10,9 @@ use serde_json::Value;
 use super::time;
 use crate::terminal::Style;
 
+/// The word for a call that has no outcome yet.
+pub(crate) const OPEN: &str = "open";
+
 /// The fewest characters shown of an id: its timestamp in milliseconds.
 const MIN_ID_CHARS: usize = 13;
 
@@ -27,6 +30,9 @@ pub(crate) struct CallView {
     pub(crate) agent: String,
     pub(crate) session: String,
     pub(crate) session_kind: String,
+    /// The root of its workspace, and its id.
+    pub(crate) workspace: String,
+    pub(crate) workspace_id: String,
     pub(crate) summary: String,
 }
 
@@ -53,8 +59,19 @@ impl CallView {
             agent: call.agent.clone(),
             session: call.session.to_string(),
             session_kind: call.session_kind.to_string(),
+            workspace: call
+                .workspace_shown
+                .clone()
+                .unwrap_or_else(|| call.workspace.to_string()),
+            workspace_id: call.workspace.to_string(),
             summary: call.summary.clone(),
         }
+    }
+
+    /// The same with another word for its workspace.
+    pub(crate) fn in_workspace(mut self, name: String) -> Self {
+        self.workspace = name;
+        self
     }
 }
 
@@ -72,7 +89,7 @@ impl EventView {
 
 /// The word for a call's outcome; `open` while there is none.
 pub(crate) fn outcome(terminal: Option<Terminal>) -> &'static str {
-    terminal.map_or("open", Terminal::as_str)
+    terminal.map_or(OPEN, Terminal::as_str)
 }
 
 /// The style of an outcome.

@@ -17,10 +17,11 @@ use std::{sync::Arc, time::Duration};
 use haft_contract::{
     CallId, TenantId,
     host::{
-        AnswerError, AnswerPlace, Answerer, ApprovalStore, Clock as _, GivenAnswer, History,
-        LedgerError,
+        AnswerError, AnswerPlace, Answerer, ApprovalStore, Clock as _, GivenAnswer,
+        History as _, LedgerError,
     },
 };
+use haft_ledger::StoredLedger;
 use haft_runtime::SystemClock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -29,30 +30,28 @@ use self::{
     state::WatchState,
     update::{Event, WatchAction},
 };
-use crate::{exit::Exit, stop::Stop, terminal::Output, view::question::MAX_LISTED};
+use crate::{
+    commands::{approvals::is_wanted, scope::RecordScope},
+    exit::Exit,
+    stop::Stop,
+    terminal::Output,
+    view::question::MAX_LISTED,
+};
 
 /// How often the record is polled.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Follows the questions until the person leaves.
 pub(crate) async fn run(
-    store: Arc<dyn ApprovalStore>,
-    history: &dyn History,
-    tenant: TenantId,
-    name: &str,
+    desk: WatchedQuestions,
     home: Option<String>,
     output: Output,
 ) -> Result<Exit, Stop> {
-    let desk = WatchedQuestions {
-        store,
-        history,
-        tenant,
-        name: name.to_owned(),
-    };
     let mut ends = EndSignals::listen().map_err(|error| no_screen(&error))?;
     let mut screen = Screen::open(output.stdout_colours()).map_err(|error| no_screen(&error))?;
     let size = screen.size().map_err(|error| no_screen(&error))?;
     let mut watch = WatchState::new(size).home(home);
+    watch.names_workspaces = desk.scope.is_everywhere();
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -85,27 +84,36 @@ pub(crate) async fn run(
     }
 }
 
-/// The store, and who answers.
-struct WatchedQuestions<'a> {
-    store: Arc<dyn ApprovalStore>,
-    history: &'a dyn History,
-    tenant: TenantId,
-    name: String,
+/// The store, who answers, and which workspaces are meant.
+pub(crate) struct WatchedQuestions {
+    pub(crate) ledger: StoredLedger,
+    pub(crate) store: Arc<dyn ApprovalStore>,
+    pub(crate) tenant: TenantId,
+    pub(crate) name: String,
+    pub(crate) scope: RecordScope,
 }
 
-impl WatchedQuestions<'_> {
+impl WatchedQuestions {
     async fn look(&self) -> Event {
         let now = SystemClock.now();
         let pending = self.store.pending(&self.tenant, now, MAX_LISTED).await;
         match pending {
-            Ok(pending) => Event::Fresh(pending),
+            Ok(pending) => {
+                let mut fresh = Vec::with_capacity(pending.len());
+                for question in pending {
+                    if is_wanted(&self.ledger, &question, &self.scope).await {
+                        fresh.push(question);
+                    }
+                }
+                Event::Fresh(fresh)
+            }
             Err(error) => Event::Trouble(error.to_string()),
         }
     }
 
     /// Why a call asks, according to the record.
     async fn why(&self, call: CallId) -> Option<String> {
-        let events = self.history.events(&self.tenant, call).await.ok()?;
+        let events = self.ledger.events(&self.tenant, call).await.ok()?;
         let decided = events.iter().rev().find(|event| event.kind == "decided")?;
         Some(decided.body.get("reason")?.as_str()?.to_owned())
     }

@@ -181,10 +181,18 @@ fn row_in_words(row: &Row, watch: &WatchState) -> Vec<(Style, String)> {
     let age = time::rough(watch.now.since(first.asked));
     let left = time::rough(first.expires.since(watch.now));
     let times = (Style::Dim, format!("{age:>4} {left:>4} left  "));
+    let workspace = first
+        .workspace
+        .as_deref()
+        .filter(|_| watch.names_workspaces);
     match row {
         Row::One(_) => vec![
             times,
             (Style::Strong, format!("{}  ", first.agent)),
+            (
+                Style::Dim,
+                workspace.map_or_else(String::new, |root| format!("{root}  ")),
+            ),
             (Style::Plain, first.summary.clone()),
         ],
         Row::Group(items) => vec![

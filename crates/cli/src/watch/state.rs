@@ -10,10 +10,17 @@ use haft_contract::{
 use serde_json::Value;
 
 use super::detail::Detail;
-use crate::{terminal::visible, view::question};
+use crate::{
+    commands::scope::shown_in,
+    terminal::visible,
+    view::{question, table::cut_beginning},
+};
 
 /// From this many questions on, those of one kind share a line until the person wants otherwise.
 const MANY: usize = 20;
+
+/// How much of a workspace's root a line shows: its end.
+const MAX_WORKSPACE_COLUMNS: usize = 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ScreenSize {
@@ -39,6 +46,8 @@ pub(super) struct Item {
     pub(super) form: Option<Arc<Value>>,
     pub(super) agent: String,
     pub(super) summary: String,
+    /// The root of its workspace, as its form shows it.
+    pub(super) workspace: Option<String>,
     /// What it has in common with others: the agent, the tool and the program.
     pub(super) kind: String,
     pub(super) asked: Timestamp,
@@ -48,6 +57,8 @@ pub(super) struct Item {
 impl Item {
     pub(super) fn of(approval: Approval) -> Self {
         let agent = visible::line(approval.principal.agent.as_str());
+        let workspace = shown_in(&approval).map(visible::line);
+        let workspace = workspace.map(|root| cut_beginning(&root, MAX_WORKSPACE_COLUMNS));
         let kind = match &approval.form {
             Some(form) => question::kind(form),
             None => format!("{agent} (holds a secret)"),
@@ -57,6 +68,7 @@ impl Item {
             call: approval.call,
             digest: approval.digest,
             agent,
+            workspace,
             summary: visible::line(&approval.summary),
             kind,
             asked: approval.asked,
@@ -116,6 +128,8 @@ pub(super) struct WatchState {
     pub(super) now: Timestamp,
     /// The open questions, oldest first.
     pub(super) items: Vec<Arc<Item>>,
+    /// Whether questions of several workspaces are shown, so that each names its own.
+    pub(super) names_workspaces: bool,
     /// Whether the record has been read yet.
     pub(super) looked: bool,
     pub(super) grouping: Grouping,
@@ -137,6 +151,7 @@ impl WatchState {
             size,
             now: Timestamp(0),
             items: Vec::new(),
+            names_workspaces: false,
             looked: false,
             grouping: Grouping::Automatic,
             within: None,

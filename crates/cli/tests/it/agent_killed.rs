@@ -93,18 +93,18 @@ impl Drop for Agent {
 /// The only question that waits.
 fn question(stage: &Stage) -> Value {
     eventually("the question is on record", || {
-        lines(stage, &["approvals", "--json"]).into_iter().next()
+        lines(stage, &["approvals", "--jsonl"]).into_iter().next()
     })
 }
 
 /// Nothing waits, the question cannot be answered any more, and the call is on record as cancelled.
 fn is_withdrawn(stage: &Stage, question: &Value) {
-    assert_eq!(lines(stage, &["approvals", "--json"]), [] as [Value; 0]);
+    assert_eq!(lines(stage, &["approvals", "--jsonl"]), [] as [Value; 0]);
     let text = |name: &str| question[name].as_str().unwrap();
     let (id, digest) = (text("question"), text("digest"));
     let answered = stage.haft(&["approve", id, "--yes", "--digest", digest]);
     assert_ne!(answered.code, 0, "{}", answered.all());
-    let calls = lines(stage, &["log", "--json"]);
+    let calls = lines(stage, &["log", "--jsonl"]);
     let outcomes: Vec<&Value> = calls.iter().map(|call| &call["outcome"]).collect();
     assert_eq!(outcomes, ["cancelled"], "{calls:?}");
     assert!(!stage.exists("made.txt"));
@@ -151,7 +151,7 @@ fn a_killed_agents_commands_are_gone_with_everything_they_started() {
     agent.kill();
     agent.server_is_gone();
     assert_eq!(processes_with(&sleeps), [] as [String; 0]);
-    let calls = lines(&stage, &["log", "--json"]);
+    let calls = lines(&stage, &["log", "--jsonl"]);
     assert_eq!(calls[0]["outcome"], "cancelled", "{calls:?}");
 }
 
@@ -176,7 +176,7 @@ fn an_agent_that_ends_its_server_with_one_signal_after_another_leaves_nothing_op
     std::thread::sleep(Duration::from_millis(100));
     agent.signal("-TERM");
     agent.server_is_gone();
-    let calls = lines(&stage, &["log", "--json"]);
+    let calls = lines(&stage, &["log", "--jsonl"]);
     assert_eq!(calls[0]["outcome"], "cancelled", "{calls:?}");
 }
 

@@ -46,7 +46,7 @@ impl Waiting {
 }
 
 fn open(stage: &Stage) -> Vec<Value> {
-    let listed = stage.haft(&["approvals", "--json"]).ok();
+    let listed = stage.haft(&["approvals", "--jsonl"]).ok();
     let line = |line: &str| serde_json::from_str(line).unwrap();
     listed.lines().map(line).collect()
 }

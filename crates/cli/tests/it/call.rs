@@ -129,7 +129,7 @@ fn a_bad_line_stops_a_batch_before_anything_runs() {
         error.contains("line 2") && error.contains("nothing was run"),
         "{error}"
     );
-    assert_eq!(stage.haft(&["log", "--json"]).ok(), "");
+    assert_eq!(stage.haft(&["log", "--jsonl"]).ok(), "");
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn wrapped(class: &str, tool: &str, arguments: &Value) -> Value {
 
 /// The tools on record, the oldest first.
 fn recorded(stage: &Stage) -> Vec<String> {
-    let log = lines(stage, &["log", "--json"]);
+    let log = lines(stage, &["log", "--jsonl"]);
     let tool = |call: &Value| {
         call["tool"]
             .as_str()
@@ -286,7 +286,7 @@ fn a_person_is_asked_about_the_tool_that_runs() {
     agent.initialize();
     let put = wrapped("write", "mcp__many__put", &json!({"text": "kept"}));
     let id = agent.start_request("tools/call", &put);
-    let question = eventually("it asks", || lines(&stage, &["approvals", "--json"]).pop());
+    let question = eventually("it asks", || lines(&stage, &["approvals", "--jsonl"]).pop());
     assert!(
         question.to_string().contains("mcp__many__put"),
         "{question}"

@@ -115,7 +115,17 @@ fn a_grant_holds_for_whom_and_where_it_says() {
     stage
         .haft(&["call", "--agent", "robot", "bash", "touch made"])
         .ok();
-    stage.haft(&["grants", "revoke", "--all"]).ok();
+    // It holds in every workspace, so it is not one of this.
+    let kept = stage.haft(&["grants", "revoke", "--all"]);
+    assert!(
+        kept.stderr.contains("`--all-workspaces` ends them"),
+        "{}",
+        kept.all()
+    );
+    assert_eq!(list(&stage).len(), 1);
+    stage
+        .haft(&["grants", "revoke", "--all", "--all-workspaces"])
+        .ok();
     assert!(list(&stage).is_empty());
 
     // Another workspace, and another person on the same record.

@@ -125,7 +125,7 @@ fn mc_19_what_one_server_says_about_another_moves_nothing_without_a_person() {
     accept(&stage, "b");
     let read = stage.haft(&["call", "mcp__a__read"]).ok();
     assert!(read.contains(orders), "it is data: {read}");
-    let log = stage.json(&["--json", "log"]);
+    let log = stage.json(&["--jsonl", "log"]);
     assert!(
         !log.to_string().contains("mcp__b__send"),
         "nobody called: {log}"

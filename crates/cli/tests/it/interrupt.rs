@@ -91,8 +91,9 @@ fn a_killed_program_takes_its_commands_with_it_and_the_next_start_settles_the_ca
         });
         let ran = stage.haft(&["log"]);
         assert!(
-            ran.stderr
-                .contains("1 call of an earlier run ended unknown; `haft log` shows them"),
+            ran.stderr.contains(
+                "1 call of an earlier run ended unknown; `haft log --all-workspaces` shows them"
+            ),
             "{}",
             ran.all()
         );

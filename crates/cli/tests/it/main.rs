@@ -53,3 +53,4 @@ mod tools;
 mod undo;
 mod undo_git;
 mod watch;
+mod workspaces;

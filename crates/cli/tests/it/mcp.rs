@@ -130,7 +130,7 @@ fn an_agent_reads_a_file_through_pipes_in_both_eras() {
     let read = newer.ask("tools/call", &modern(call));
     assert!(read.to_string().contains("hello, agent"), "{read}");
     assert_eq!(newer.close(), (String::new(), String::new(), 0));
-    let log = lines(&stage, &["log", "--json"]);
+    let log = lines(&stage, &["log", "--jsonl"]);
     let agents: Vec<&Value> = log.iter().map(|call| &call["agent"]).collect();
     assert_eq!(agents, ["legacy", "mcp"], "{log:?}");
 }
@@ -144,7 +144,7 @@ fn a_call_that_asks_waits_for_an_answer_from_elsewhere() {
     let id = agent.start_request("tools/call", &write);
     let began = Instant::now();
     let question = loop {
-        if let Some(question) = lines(&stage, &["approvals", "--json"]).pop() {
+        if let Some(question) = lines(&stage, &["approvals", "--jsonl"]).pop() {
             break question;
         }
         assert!(began.elapsed() < PATIENCE, "it asks");
@@ -169,12 +169,12 @@ fn a_command_ends_with_the_agent_that_ran_it() {
     let sleep = json!({"name": "bash", "arguments": {"command": "sleep 100000"}});
     agent.start_request("tools/call", &sleep);
     let began = Instant::now();
-    while lines(&stage, &["log", "--json"]).is_empty() {
+    while lines(&stage, &["log", "--jsonl"]).is_empty() {
         assert!(began.elapsed() < PATIENCE, "it is on record");
     }
     let (_, error, code) = agent.close();
     assert_eq!(code, 0, "{error}");
-    let log = lines(&stage, &["log", "--json"]);
+    let log = lines(&stage, &["log", "--jsonl"]);
     assert_eq!(log[0]["outcome"], "cancelled", "{log:?}");
 }
 

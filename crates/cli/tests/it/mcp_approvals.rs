@@ -104,7 +104,7 @@ impl Told {
 /// Answers the only open question from another process.
 fn approve(stage: &Stage) {
     let question: Value = eventually("the question is on record", || {
-        let listed = stage.haft(&["approvals", "--json"]).ok();
+        let listed = stage.haft(&["approvals", "--jsonl"]).ok();
         let line = listed.lines().next()?.to_owned();
         Some(serde_json::from_str(&line).unwrap())
     });
@@ -162,7 +162,7 @@ fn mc_14_a_person_at_a_client_over_http_is_asked_and_the_state_is_good_once() {
         if (peer, era) == (Peer::TypeScript, MODERN) {
             assert_eq!(told.replayed, [-32602], "{peer:?} {era}");
         }
-        let calls = stage.haft(&["log", "--json"]).ok();
+        let calls = stage.haft(&["log", "--jsonl"]).ok();
         assert_eq!(calls.lines().count(), 1, "{calls}");
         server.stop();
     }

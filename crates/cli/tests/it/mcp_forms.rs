@@ -92,5 +92,5 @@ fn a_change_that_is_too_long_for_a_form_is_allowed_by_no_answer_to_it() {
     assert_eq!(form["requestedSchema"]["properties"], json!({}));
     assert_eq!(result["isError"], json!(true), "{result}");
     assert!(!stage.exists("a.txt"));
-    assert_eq!(lines(&stage, &["approvals", "--json"]).len(), 1);
+    assert_eq!(lines(&stage, &["approvals", "--jsonl"]).len(), 1);
 }

@@ -138,7 +138,7 @@ fn a_login_in_the_browser_opens_the_server_until_the_logout() {
         .ok();
     let called = guarded.stage.haft(&["call", "mcp__issues__say"]).ok();
     assert!(called.contains("you are logged in"), "{called}");
-    let log = guarded.stage.haft(&["--json", "log"]).ok();
+    let log = guarded.stage.haft(&["--jsonl", "log"]).ok();
     assert!(!log.contains(TOKEN));
     let out = guarded.stage.haft(&["mcp", "logout", "issues"]).ok();
     assert_eq!(out.trim(), "issues: logged out");

@@ -29,7 +29,7 @@ fn a_record_moves_to_a_database_with_its_calls_and_grants() {
     stage.haft(&["call", "read", "missing.txt"]).fails(1);
     let grant = ["grants", "add", "--yes", "bash(touch made)"];
     stage.haft(&grant).ok();
-    let (log, grants) = (["log", "--json"], ["grants", "list", "--json"]);
+    let (log, grants) = (["log", "--jsonl"], ["grants", "list", "--json"]);
     let expect = (stage.haft(&log).ok(), stage.haft(&grants).ok());
 
     // The owner makes the schema; where it is comes from standard input, like a password would.
@@ -46,7 +46,7 @@ fn a_record_moves_to_a_database_with_its_calls_and_grants() {
     let checked = on(&app, &stage, &["policy", "check", "bash", "touch made"]);
     assert!(checked.contains("grant "), "{checked}");
     assert_eq!(
-        on(&app, &stage, &["log", "--json", "apples"])
+        on(&app, &stage, &["log", "--jsonl", "apples"])
             .lines()
             .count(),
         1

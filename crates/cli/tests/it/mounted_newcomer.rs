@@ -209,7 +209,7 @@ fn a_question_answered_elsewhere_says_why_it_is_asked() {
     let call = ["call", "--ask", "elsewhere", "write", "a.txt", "x"];
     let mut waiting = stage.command(&call).spawn().unwrap();
     let id = eventually("it asks", || {
-        let listed = stage.haft(&["approvals", "--json"]).ok();
+        let listed = stage.haft(&["approvals", "--jsonl"]).ok();
         let question: serde_json::Value = serde_json::from_str(listed.lines().next()?).unwrap();
         Some(question["question"].as_str().unwrap().to_owned())
     });

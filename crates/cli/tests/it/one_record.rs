@@ -34,7 +34,7 @@ impl Person {
     }
 
     fn log(&self) -> Vec<Value> {
-        let printed = self.haft(&["log", "--json"]);
+        let printed = self.haft(&["log", "--jsonl"]);
         let line = |line: &str| serde_json::from_str(line).unwrap();
         printed.lines().map(line).collect()
     }

@@ -25,7 +25,7 @@ fn check_names_the_rule_its_file_and_its_line() {
     assert!(check(&["read", "a.txt", "--agent", "bot"], 3).contains("locked"));
     assert!(check(&["read", "../etc/passwd"], 3).contains("outside the workspace"));
     assert_eq!(
-        stage.haft(&["log", "--json"]).ok(),
+        stage.haft(&["log", "--jsonl"]).ok(),
         "",
         "a check is not a call"
     );

@@ -137,12 +137,15 @@ fn any_command_settles_what_was_left_open_and_says_so_once() {
     );
     let ran = stage.haft(&["call", "list", "path=."]);
     assert!(
-        ran.stderr
-            .contains("note: 1 call of an earlier run ended unknown; `haft log` shows them"),
+        ran.stderr.contains(
+            "note: 1 call of an earlier run ended unknown; `haft log --all-workspaces` shows them"
+        ),
         "{}",
         ran.all()
     );
     assert_eq!(stage.haft(&["log"]).stderr, "");
-    let unknown = stage.haft(&["log", "--outcome", "unknown", "--json"]).ok();
+    let unknown = stage
+        .haft(&["log", "--outcome", "unknown", "--all-workspaces", "--jsonl"])
+        .ok();
     assert_eq!(unknown.lines().count(), 1, "{unknown}");
 }

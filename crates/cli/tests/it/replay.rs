@@ -327,6 +327,7 @@ async fn replay(calls: usize) -> Duration {
         "policy",
         "replay",
         "new.toml",
+        "--all-workspaces",
         "--json",
     ];
     let view = stage.json(&args);

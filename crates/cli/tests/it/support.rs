@@ -176,6 +176,7 @@ impl Stage {
             (r"(?m)^[0-9a-f]{8}-[0-9a-f]{4}(-7[0-9a-f-]*)?", "[CALL]"),
             (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "[TIME]"),
             (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "[TIME]"),
+            (r"\d\d-\d\d \d\d:\d\d:\d\d", "[TIME]"),
             (r"[0-9a-f]{64}", "[SHA256]"),
             (r"sha256:[0-9a-f]{24}", "[VERSION]"),
             (r"\d+(\.\d)? (µs|ms|s)\b", "[DURATION]"),

@@ -159,7 +159,7 @@ fn a_question_at_a_terminal_can_be_answered_elsewhere() {
     let mut tmux = Tmux::new(&stage);
     let call = tmux.haft(&["call", "write", "path=made.txt", "content=x"]);
     tmux.until(call, "[y/N]");
-    let question = stage.json(&["approvals", "--json"]);
+    let question = stage.json(&["approvals", "--jsonl"]);
     let id = question["question"].as_str().unwrap();
     let digest = question["digest"].as_str().unwrap();
     stage
@@ -186,7 +186,7 @@ fn another_terminal_shows_the_question_before_it_takes_a_yes() {
     ];
     let call = tmux.haft(&call);
     tmux.until(call, "haft approve");
-    let id = stage.json(&["approvals", "--json"])["question"].clone();
+    let id = stage.json(&["approvals", "--jsonl"])["question"].clone();
     let id = id.as_str().unwrap();
     let answering = tmux.haft(&["approve", id]);
     let question = tmux.until(answering, "Allow this one call? [y/N]");

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
-    Acceptance, ApprovalStore, ArtifactId, ArtifactStore, ClaimedCall, Epoch, GrantStore,
-    LedgerError, Timestamp,
+    Acceptance, ApprovalStore, ArtifactId, ArtifactStore, CallFilter, CallOutcome, ClaimedCall,
+    Epoch, GrantStore, LedgerError, StatsQuery, StatsRow, StoredWorkspace, Timestamp,
 };
 use crate::{
     call::{CallId, CallRequest},
@@ -233,12 +233,28 @@ pub trait History: Send + Sync {
         calls: &'a [CallId],
     ) -> BoxFuture<'a, Result<Vec<RecordedEvent>, LedgerError>>;
 
-    /// Sessions of a tenant, most recently active first.
+    /// Sessions of a tenant, most recently active first: those of one workspace, or of all. A session
+    /// that has calls in several workspaces is listed once for each.
     fn sessions<'a>(
         &'a self,
         tenant: &'a TenantId,
+        workspace: Option<&'a WorkspaceId>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<StoredSession>, LedgerError>>;
+
+    /// The workspaces a tenant's calls were made in, most recently active first.
+    fn workspaces<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<StoredWorkspace>, LedgerError>>;
+
+    /// Counts calls of a tenant in groups: the newest day first, or the group with the most calls.
+    fn stats<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: &'a StatsQuery,
+    ) -> BoxFuture<'a, Result<Vec<StatsRow>, LedgerError>>;
 
     /// Recomputes a tenant's hash chains and names the first bad row, if there is one.
     fn verify<'a>(
@@ -250,18 +266,33 @@ pub trait History: Send + Sync {
 /// Which calls to list.
 #[derive(Debug, Clone, Default)]
 pub struct CallQuery {
+    /// Only calls of this workspace, agent, tool and time.
+    pub filter: CallFilter,
     /// Only this session.
     pub session: Option<SessionId>,
     /// Only calls whose tool, input, paths, commands or output match these words.
     pub search: Option<String>,
     /// Only calls with this outcome.
-    pub terminal: Option<Terminal>,
+    pub outcome: Option<CallOutcome>,
     /// Only calls recorded after this position, the oldest of them first. To follow, begin with 0 and
     /// go on from the last position seen: a call is returned only once no other can still appear
     /// before it, and however many there are, none is skipped.
     pub after: Option<u64>,
     /// The most calls to return.
     pub limit: usize,
+}
+
+impl CallQuery {
+    /// Whether a call is what was asked for, apart from the words of a search.
+    pub fn wants(&self, call: &StoredCall) -> bool {
+        let session = self.session.as_ref();
+        self.filter.wants(call)
+            && session.is_none_or(|session| call.session == *session)
+            && self
+                .outcome
+                .is_none_or(|outcome| outcome.wants(call.terminal))
+            && self.after.is_none_or(|after| call.position > after)
+    }
 }
 
 /// A call as recorded.
@@ -281,6 +312,8 @@ pub struct StoredCall {
     pub session_kind: SessionKind,
     /// The workspace it was to run in.
     pub workspace: WorkspaceId,
+    /// What people know that workspace by, if the call had a plan.
+    pub workspace_shown: Option<String>,
     /// The tool's name as the model wrote it.
     pub asked_tool: String,
     /// The tool as `provider/name`, if the name resolved.
@@ -335,6 +368,8 @@ pub struct StoredSession {
     pub id: SessionId,
     /// What kind it is.
     pub kind: SessionKind,
+    /// The workspace that these calls of it were made in.
+    pub workspace: WorkspaceId,
     /// The agent whose conversation it is.
     pub agent: String,
     /// When its first call was opened.

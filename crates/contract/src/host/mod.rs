@@ -10,6 +10,7 @@ mod grants;
 mod hook;
 mod ledger;
 mod policy;
+mod stats;
 
 pub use acceptance::*;
 pub use approvals::*;
@@ -19,5 +20,6 @@ pub use grants::*;
 pub use hook::*;
 pub use ledger::*;
 pub use policy::*;
+pub use stats::*;
 
 pub use crate::{artifact::*, ledger_error::*};

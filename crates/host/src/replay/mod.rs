@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_contract::{
     TenantId,
-    host::{History, LedgerError, ReplayableCall, Timestamp},
+    host::{CallFilter, History, LedgerError, ReplayableCall, Timestamp},
 };
 use tokio::sync::mpsc;
 
@@ -26,11 +26,11 @@ const BATCH: usize = 500;
 /// The most threads that decide.
 const MAX_THREADS: usize = 8;
 
-/// Replays every call since a point in time. `progress` gets the number of calls read so far.
+/// Replays every call that a filter means. `progress` gets the number of calls read so far.
 pub async fn replay(
     history: &dyn History,
     tenant: &TenantId,
-    since: Timestamp,
+    calls: &CallFilter,
     judge: Arc<ReplayJudge>,
     mut progress: impl FnMut(u64),
 ) -> Result<Report, LedgerError> {
@@ -43,13 +43,15 @@ pub async fn replay(
         let (judge, waiting) = (Arc::clone(&judge), Arc::clone(&waiting));
         deciding.spawn_blocking(move || decide(&judge, &waiting));
     }
+    let since = calls.since.unwrap_or(Timestamp(i64::MIN));
     let mut after = None;
     let mut read = 0;
     let failed = loop {
         match history.replayable(tenant, since, after, BATCH).await {
-            Ok(batch) => {
+            Ok(mut batch) => {
                 let Some(last) = batch.last() else { break None };
                 after = Some(last.call.position);
+                batch.retain(|call| calls.wants(&call.call));
                 read += u64::try_from(batch.len()).unwrap_or(u64::MAX);
                 progress(read);
                 // Fails only when every thread is gone, and they end when this sender does.

@@ -2,6 +2,8 @@
 //! everything is as it was written.
 
 pub(crate) mod changes;
+pub(crate) mod facts;
 pub(crate) mod read;
 pub(crate) mod replay;
+mod stored;
 pub(crate) mod verify;

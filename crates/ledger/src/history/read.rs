@@ -1,18 +1,18 @@
-//! Queries for lists and single calls; queries over many calls are in `replay.rs`, `changes.rs` and
-//! `verify.rs`. All of them filter by tenant first, so that one tenant's history never slows
+//! Queries for lists and single calls; queries over many calls are in `replay.rs`, `changes.rs`,
+//! `facts.rs` and `verify.rs`. All of them filter by tenant first, so that one tenant's history never slows
 //! another's, and lists use positions, so that the newest twenty cost the same in a long record.
 
 use haft_contract::{
-    CallId, Principal, SessionId, TenantId, Terminal, WorkspaceId,
-    host::{ArtifactId, CallQuery, LedgerError, StoredCall, StoredEvent, StoredSession, Timestamp},
+    CallId, Principal, TenantId, Terminal, WorkspaceId,
+    host::{ArtifactId, CallOutcome, CallQuery, LedgerError, StoredCall, StoredEvent},
     ops::FileVersion,
 };
 use serde_json::Value;
 
+use super::facts;
 use crate::{
-    convert,
     message::SeenKey,
-    reading::{column, corrupt, failed, row_limit, unsigned},
+    reading::{corrupt, failed, row_limit, unsigned},
     recorded_call::{self, RecordedCall},
     store::{Connection, Order, Scope, Statement, Store, StoreError, TextSearch, values},
 };
@@ -108,22 +108,13 @@ pub(crate) async fn calls(
                     tracing::warn!(call = %call.id, "a call cannot be read, nor listed");
                     continue;
                 };
-                if is_wanted(&listed, query) && found.len() < limit {
+                if query.wants(&listed) && found.len() < limit {
                     found.push(listed);
                 }
             }
         }
     }
     Ok(found)
-}
-
-/// Whether a call is what was asked for. Where calls are looked for narrows this down; it does not
-/// decide.
-fn is_wanted(call: &StoredCall, query: &CallQuery) -> bool {
-    let session = query.session.as_ref();
-    session.is_none_or(|session| call.session == *session)
-        && (query.terminal.is_none() || call.terminal == query.terminal)
-        && query.after.is_none_or(|after| call.position > after)
 }
 
 /// Where calls are looked for, and from which end.
@@ -157,9 +148,10 @@ async fn listed(
         after,
         before,
     } = *range;
-    let ended = query
-        .terminal
-        .filter(|terminal| *terminal != Terminal::Succeeded);
+    let ended = match query.outcome {
+        Some(CallOutcome::Ended(terminal)) if terminal != Terminal::Succeeded => Some(terminal),
+        Some(CallOutcome::Open | CallOutcome::Ended(_)) | None => None,
+    };
     if let Some(words) = words {
         let search = TextSearch {
             tenant: tenant.as_str(),
@@ -171,7 +163,14 @@ async fn listed(
         };
         return reader.find_text(&search).await;
     }
+    let is_open = query.outcome == Some(CallOutcome::Open);
+    let by_facts = is_open || !query.filter.is_everything();
     let mut select = Statement::default();
+    if by_facts {
+        facts::candidates(&mut select, tenant, query, (after, before), order, most);
+        let rows = select.query(reader).await?;
+        return rows.iter().map(|row| row.get("listed")).collect();
+    }
     let place = if let Some(terminal) = ended {
         select.text("SELECT listed FROM record WHERE terminal > 1 AND terminal = ");
         select.value(recorded_call::terminal_number(terminal));
@@ -232,40 +231,6 @@ pub(crate) async fn events(
             },
         });
     Ok(events.collect())
-}
-
-/// Sessions, most recently active first.
-pub(crate) async fn sessions(
-    store: &dyn Store,
-    tenant: &TenantId,
-    limit: usize,
-) -> Result<Vec<StoredSession>, LedgerError> {
-    let scope = [tenant.as_str()];
-    let mut reader = store.reader(Scope::Tenants(&scope)).await.map_err(failed)?;
-    let rows = reader
-        .query(
-            "SELECT s.name, c.kind, c.agent, c.first_at, c.last_at, c.calls
-             FROM session_calls c JOIN session s ON s.id = c.session
-             WHERE c.tenant = (SELECT id FROM tenant WHERE name = ?1)
-             ORDER BY c.last_at DESC, s.name LIMIT ?2",
-            &values![tenant.as_str(), row_limit(limit)],
-        )
-        .await
-        .map_err(failed)?;
-    rows.iter()
-        .map(|row| {
-            let kind: &str = column(row, "kind")?;
-            let name: &str = column(row, "name")?;
-            Ok(StoredSession {
-                id: SessionId::parse(name).map_err(|_| corrupt("a session's id"))?,
-                kind: convert::session_kind(kind).ok_or_else(|| corrupt("a session's kind"))?,
-                agent: column(row, "agent")?,
-                first: Timestamp(column(row, "first_at")?),
-                last: Timestamp(column(row, "last_at")?),
-                calls: unsigned(column(row, "calls")?),
-            })
-        })
-        .collect()
 }
 
 /// The version of a workspace file that a principal last saw in its session.

@@ -7,10 +7,13 @@ use crate::{
 };
 
 /// The newest schema this program knows.
-const SCHEMA_VERSION: i64 = 1;
+const SCHEMA_VERSION: i64 = 2;
 
 /// One step for each version; a step never changes once released.
-const STEPS: [&str; 1] = [include_str!("schema/0001_record.sql")];
+const STEPS: [&str; 2] = [
+    include_str!("schema/0001_record.sql"),
+    include_str!("schema/0002_facts.sql"),
+];
 
 /// Held while the schema is made, so that one process makes it.
 const MIGRATING: i64 = 0x4864 << 48;

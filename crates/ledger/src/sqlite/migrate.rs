@@ -12,7 +12,10 @@ use crate::{open_error::OpenError, store::Connection};
 pub const SCHEMA_VERSION: i64 = STEPS.len() as i64;
 
 /// One step for each version; a step never changes once released.
-const STEPS: [&str; 1] = [include_str!("schema/0001_record.sql")];
+const STEPS: [&str; 2] = [
+    include_str!("schema/0001_record.sql"),
+    include_str!("schema/0002_facts.sql"),
+];
 
 /// Tells this record from the one before the first release, whose versions had the same numbers.
 const APPLICATION: i64 = 0x6861_6674;

@@ -245,6 +245,7 @@ impl RecordImport {
         let mut tool = known.and_then(|open| open.tool.clone());
         for used in uses::of(row.form, Timestamp(row.at), &row.body) {
             match used {
+                Use::Workspace(_) => {}
                 Use::Tool(named) => tool = Some(named),
                 Use::Started { approval } => {
                     if let Some(provider) = uses::provider_of(tool.as_deref()) {

@@ -23,7 +23,7 @@ pub(crate) async fn ten_rows<F: EngineFixture>(engine: &F) -> F {
         record.settled().await.unwrap();
     }
     // The list of sessions catches up.
-    assert_eq!(ledger.sessions(&tenant(), 9).await.unwrap().len(), 1);
+    assert_eq!(ledger.sessions(&tenant(), None, 9).await.unwrap().len(), 1);
     let verified = ledger.verify(&tenant()).await.unwrap();
     assert_eq!(verified, Verification::Intact { records: 10 });
     ledger.close().await.unwrap();
@@ -38,7 +38,9 @@ async fn check(engine: &impl EngineFixture, tamper: &str, expect: u64) {
 
 /// Tampers with one record, one way after the other.
 async fn check_all<F: EngineFixture>(engine: &F, cases: &[(&str, u64)]) {
-    const TABLES: [&str; 7] = [
+    const TABLES: [&str; 9] = [
+        "workspace",
+        "call_fact",
         "provider_used",
         "record",
         "tenant",
@@ -329,10 +331,18 @@ pub(crate) async fn list_of_sessions(engine: &impl EngineFixture) {
             ("UPDATE session_calls SET kind = 'cron'", 11),
             ("DELETE FROM session_calls", 11),
             (
-                "INSERT INTO session_calls SELECT 99, tenant, kind, agent, first_at, last_at, 1
-             FROM session_calls",
+                "INSERT INTO session_calls
+             SELECT 99, workspace, tenant, kind, agent, first_at, last_at, 1 FROM session_calls",
                 11,
             ),
+            ("UPDATE session_calls SET workspace = workspace + 7", 11),
+            (
+                "UPDATE call_fact SET workspace = workspace + 7 WHERE listed = 3",
+                11,
+            ),
+            ("DELETE FROM call_fact WHERE listed = 3", 11),
+            ("UPDATE call_fact SET opened_at = opened_at + 1", 11),
+            ("UPDATE workspace SET name = 'ws-elsewhere'", 11),
         ],
     )
     .await;

@@ -26,6 +26,7 @@ mod growth;
 mod labels;
 mod many_instances;
 mod objects;
+mod older_schema;
 mod open_calls;
 mod postgres;
 mod ranges;

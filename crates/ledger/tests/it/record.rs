@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use haft_contract::{
     Access, CallEvent, Effects, Terminal, WorkPath, WorkspaceId,
-    host::{ArtifactId, CallQuery, Durability, History as _, Ledger as _, Verification},
+    host::{
+        ArtifactId, CallOutcome, CallQuery, Durability, History as _, Ledger as _, Verification,
+    },
     ops::FileVersion,
 };
 use serde_json::json;
@@ -126,11 +128,11 @@ async fn calls_are_listed_newest_first_and_filtered() {
     };
     assert_eq!(listed(after).await, [ids[4], ids[5]]);
     let failed = CallQuery {
-        terminal: Some(Terminal::Failed),
+        outcome: Some(CallOutcome::Ended(Terminal::Failed)),
         ..query()
     };
     assert!(listed(failed).await.is_empty());
-    let sessions = ledger.sessions(&tenant(), 10).await.unwrap();
+    let sessions = ledger.sessions(&tenant(), None, 10).await.unwrap();
     let counts: Vec<_> = sessions.iter().map(|s| (s.id.as_str(), s.calls)).collect();
     assert_eq!(counts, [("even", 3), ("odd", 3)]);
 }

@@ -1,13 +1,14 @@
 //! Reads the in-memory ledger back, following `History`.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
-    BoxFuture, CallId, TenantId, Terminal,
+    BoxFuture, CallId, TenantId, Terminal, WorkspaceId,
     event::RecordedEvent,
     host::{
-        CallQuery, History, LedgerError, ReplayableCall, StoredCall, StoredEvent, StoredSession,
-        Timestamp, Verification,
+        CallQuery, History, LedgerError, MAX_STATS_ROWS, ReplayableCall, StatsGroup, StatsKey,
+        StatsQuery, StatsRow, StoredCall, StoredEvent, StoredSession, StoredWorkspace, Timestamp,
+        Verification, shown_workspace,
     },
 };
 
@@ -38,18 +39,7 @@ impl History for MemoryLedger {
             let state = self.lock();
             let mut calls: Vec<StoredCall> = state
                 .stored(tenant)
-                .filter(|call| {
-                    query
-                        .session
-                        .as_ref()
-                        .is_none_or(|only| call.session == *only)
-                })
-                .filter(|call| {
-                    query
-                        .terminal
-                        .is_none_or(|only| call.terminal == Some(only))
-                })
-                .filter(|call| query.after.is_none_or(|after| call.position > after))
+                .filter(|call| query.wants(call))
                 .filter(|call| {
                     query
                         .search
@@ -131,6 +121,7 @@ impl History for MemoryLedger {
     fn sessions<'a>(
         &'a self,
         tenant: &'a TenantId,
+        workspace: Option<&'a WorkspaceId>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<StoredSession>, LedgerError>> {
         Box::pin(async move {
@@ -138,10 +129,12 @@ impl History for MemoryLedger {
             let state = self.lock();
             let mut sessions: Vec<StoredSession> = Vec::new();
             for call in state.stored(tenant) {
-                match sessions
-                    .iter_mut()
-                    .find(|session| session.id == call.session)
-                {
+                if workspace.is_some_and(|workspace| call.workspace != *workspace) {
+                    continue;
+                }
+                match sessions.iter_mut().find(|session| {
+                    session.id == call.session && session.workspace == call.workspace
+                }) {
                     Some(session) => {
                         session.last = session.last.max(call.opened);
                         session.calls += 1;
@@ -149,6 +142,7 @@ impl History for MemoryLedger {
                     None => sessions.push(StoredSession {
                         id: call.session,
                         kind: call.session_kind,
+                        workspace: call.workspace,
                         agent: call.agent,
                         first: call.opened,
                         last: call.opened,
@@ -159,6 +153,77 @@ impl History for MemoryLedger {
             sessions.sort_by_key(|session| std::cmp::Reverse(session.last));
             sessions.truncate(limit);
             Ok(sessions)
+        })
+    }
+
+    fn workspaces<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<StoredWorkspace>, LedgerError>> {
+        Box::pin(async move {
+            self.reachable()?;
+            let state = self.lock();
+            let mut workspaces: Vec<StoredWorkspace> = Vec::new();
+            for call in state.stored(tenant) {
+                let known = workspaces.iter_mut().find(|one| one.id == call.workspace);
+                match known {
+                    Some(workspace) => {
+                        workspace.shown = call.workspace_shown.or(workspace.shown.take());
+                        workspace.last = workspace.last.max(call.opened);
+                        workspace.calls += 1;
+                    }
+                    None => workspaces.push(StoredWorkspace {
+                        id: call.workspace,
+                        shown: call.workspace_shown,
+                        calls: 1,
+                        last: call.opened,
+                    }),
+                }
+            }
+            workspaces.sort_by_key(|workspace| std::cmp::Reverse(workspace.last));
+            workspaces.truncate(limit);
+            Ok(workspaces)
+        })
+    }
+
+    fn stats<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: &'a StatsQuery,
+    ) -> BoxFuture<'a, Result<Vec<StatsRow>, LedgerError>> {
+        Box::pin(async move {
+            self.reachable()?;
+            let state = self.lock();
+            let mut rows: Vec<StatsRow> = Vec::new();
+            for call in state.stored(tenant).filter(|call| query.filter.wants(call)) {
+                let group = group(&call, query.by);
+                let row = match rows.iter().position(|row| row.group == group) {
+                    Some(index) => &mut rows[index],
+                    None => {
+                        rows.push(StatsRow::empty(group));
+                        rows.last_mut().expect("the row just added")
+                    }
+                };
+                state.count(&call, row);
+            }
+            match query.by {
+                StatsKey::Day { .. } => rows.sort_by_key(|row| match &row.group {
+                    StatsGroup::Day(day) => std::cmp::Reverse(*day),
+                    StatsGroup::Name(_) => std::cmp::Reverse(0),
+                }),
+                StatsKey::Tool | StatsKey::Agent | StatsKey::Workspace => {
+                    rows.sort_by_key(|row| {
+                        let name = match &row.group {
+                            StatsGroup::Name(name) => name.clone(),
+                            StatsGroup::Day(day) => day.to_string(),
+                        };
+                        (std::cmp::Reverse(row.calls), name)
+                    });
+                }
+            }
+            rows.truncate(query.limit.min(MAX_STATS_ROWS));
+            Ok(rows)
         })
     }
 
@@ -206,6 +271,23 @@ impl State {
             .map(|(index, call)| self.fold(index as u64 + 1, call))
     }
 
+    fn count(&self, call: &StoredCall, row: &mut StatsRow) {
+        row.calls += 1;
+        let rows = self.rows.iter().filter(|row| row.call == call.id);
+        row.asked += u64::from(rows.clone().any(|row| row.kind == "approval_asked"));
+        match call.terminal {
+            Some(Terminal::Denied) => row.denied += 1,
+            Some(Terminal::Failed | Terminal::TimedOut | Terminal::Unknown) => row.failed += 1,
+            Some(Terminal::Succeeded | Terminal::Cancelled) | None => {}
+        }
+        for settled in rows.filter(|row| row.kind == "settled") {
+            let number = |name: &str| settled.body[name].as_u64().unwrap_or(0);
+            row.ran += Duration::from_micros(number("ran_us"));
+            row.waited += Duration::from_micros(number("asked_us"));
+            row.bytes += number("bytes");
+        }
+    }
+
     fn replay(&self, call: StoredCall) -> ReplayableCall {
         let rows = || self.rows.iter().filter(|row| row.call == call.id);
         let body = |kind| {
@@ -241,6 +323,7 @@ impl State {
             session: call.principal.session.clone(),
             session_kind: call.principal.session_kind,
             workspace: call.workspace.clone(),
+            workspace_shown: None,
             asked_tool: call.asked_tool.clone(),
             tool: None,
             opened: call.opened,
@@ -252,6 +335,10 @@ impl State {
             match row.kind {
                 "resolved" => stored.tool = row.body["tool"].as_str().map(str::to_owned),
                 "planned" => {
+                    let shown = |name: &str| row.body[name].as_str();
+                    let shown = shown("backend").zip(shown("workspace"));
+                    stored.workspace_shown =
+                        shown.map(|(backend, root)| shown_workspace(backend, root));
                     let first = row.body["accesses"][0]["text"].as_str();
                     first.unwrap_or_default().clone_into(&mut stored.summary);
                 }
@@ -277,5 +364,19 @@ impl State {
         let text = text.to_lowercase();
         let mut words = words.split_whitespace();
         words.all(|word| text.contains(&word.to_lowercase()))
+    }
+}
+
+/// The microseconds of a day.
+const DAY_US: i64 = 24 * 60 * 60 * 1_000_000;
+
+fn group(call: &StoredCall, by: StatsKey) -> StatsGroup {
+    match by {
+        StatsKey::Day { offset_us } => StatsGroup::Day((call.opened.0 + offset_us) / DAY_US),
+        StatsKey::Tool => {
+            StatsGroup::Name(call.tool.clone().unwrap_or_else(|| call.asked_tool.clone()))
+        }
+        StatsKey::Agent => StatsGroup::Name(call.agent.clone()),
+        StatsKey::Workspace => StatsGroup::Name(call.workspace.to_string()),
     }
 }

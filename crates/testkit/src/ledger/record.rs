@@ -185,6 +185,9 @@ fn settled(outcome: &Outcome) -> Value {
         "error": outcome.error.as_ref().map(ToString::to_string),
         "exit_code": outcome.facts.exit_code,
         "spilled": outcome.facts.artifact.map(artifact_body),
+        "ran_us": u64::try_from(outcome.facts.timings.ran.as_micros()).unwrap_or(u64::MAX),
+        "asked_us": u64::try_from(outcome.facts.timings.asked.as_micros()).unwrap_or(u64::MAX),
+        "bytes": outcome.facts.artifact.map_or(outcome.text().len() as u64, |whole| whole.bytes),
     })
 }
 

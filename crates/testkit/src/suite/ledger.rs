@@ -4,6 +4,7 @@
 mod acceptance;
 mod approvals;
 mod artifacts;
+mod facts;
 mod grants;
 mod history;
 mod replay;
@@ -20,6 +21,7 @@ use haft_contract::{
 pub use acceptance::*;
 pub use approvals::*;
 pub use artifacts::*;
+pub use facts::*;
 pub use grants::*;
 pub use history::*;
 pub use replay::*;
@@ -54,6 +56,10 @@ super::suite! { $
     calls_are_found_by_what_they_touched,
     odd_search_text_is_only_text,
     sessions_are_most_recent_first,
+    calls_filter_by_workspace_agent_tool_and_time,
+    open_calls_are_listed_until_they_end,
+    sessions_and_workspaces_are_told_apart,
+    calls_are_counted_in_groups,
     tenants_do_not_see_each_other,
     calls_are_replayed_in_batches,
     a_replayed_call_has_what_was_decided,

@@ -23,9 +23,10 @@ use haft_testkit::tier::Tag;
 /// The most production lines a file may have; tests at its end do not count.
 const MAX_PRODUCTION_LINES: usize = 600;
 
-/// The most production lines of the program's own crate. What any edge needs is in `host`. The last
-/// fifty are the lines of `show`, `diff` and `undo` that say what happened to a git repository.
-const MAX_CLI_LINES: usize = 17_050;
+/// The most production lines of the program's own crate. What any edge needs is in `host`. The screens of
+/// one record for many workspaces (`status`, `sessions`, `stats`, the table and the story of a call) took
+/// two thousand; a hundred and fifty say what happened to a git repository and show the configuration.
+const MAX_CLI_LINES: usize = 19_000;
 
 /// Files that may be longer, each with the reason it is one thing.
 const LONG_FILES: &[(&str, &str)] = &[];

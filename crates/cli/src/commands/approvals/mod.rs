@@ -6,7 +6,7 @@ pub(crate) mod answer;
 mod find;
 
 use haft_contract::TenantId;
-use std::{io::IsTerminal as _, sync::Arc};
+use std::{io::IsTerminal as _, sync::Arc, time::Duration};
 
 use clap::Args;
 use haft_contract::host::{
@@ -16,8 +16,12 @@ use haft_host::{Record, ancestry};
 use haft_ledger::StoredLedger;
 use haft_runtime::SystemClock;
 use serde::Serialize;
+use tokio::task::JoinHandle;
 
-use super::App;
+use super::{
+    App,
+    scope::{RecordScope, WorkspaceArgs, shown_in, workspace_of},
+};
 use crate::{
     exit::Exit,
     stop::Stop,
@@ -32,11 +36,13 @@ pub(crate) struct ApprovalsArgs {
     /// Follow them on the whole screen, and answer them there
     #[arg(long, short = 'w')]
     watch: bool,
+    #[command(flatten)]
+    workspaces: WorkspaceArgs,
 }
 
 /// A question for programs.
 #[derive(Debug, Serialize)]
-struct ApprovalView {
+pub(crate) struct ApprovalView {
     question: String,
     call: String,
     state: &'static str,
@@ -45,6 +51,8 @@ struct ApprovalView {
     user: String,
     agent: String,
     session: String,
+    /// What people know its workspace by.
+    workspace: String,
     summary: String,
     digest: String,
     /// Whether the record has all of it, so that it can be answered away from where it was asked.
@@ -52,7 +60,7 @@ struct ApprovalView {
 }
 
 impl ApprovalView {
-    fn of(approval: &Approval) -> Self {
+    fn of(approval: &Approval, workspace: String) -> Self {
         let principal = &approval.principal;
         Self {
             question: approval.id.to_string(),
@@ -63,6 +71,7 @@ impl ApprovalView {
             user: principal.user.to_string(),
             agent: principal.agent.to_string(),
             session: principal.session.to_string(),
+            workspace,
             summary: approval.summary.clone(),
             digest: approval.digest.to_string(),
             complete: approval.form.is_some(),
@@ -126,28 +135,129 @@ pub(crate) async fn run(args: &ApprovalsArgs, app: &App) -> Result<Exit, Stop> {
             ));
         }
         let desk = RecordedQuestions::open(app).await?;
-        let store = Arc::clone(&desk.store);
-        let (tenant, home) = (TenantId::local(), app.env.home_text());
-        let watched = watch::run(store, &desk.ledger, tenant, &desk.name, home, app.output).await;
+        let scope = RecordScope::find(args.workspaces, &desk.ledger, app).await?;
+        let settling = settle_what_is_left(app)?;
+        let questions = watch::WatchedQuestions {
+            ledger: desk.ledger.clone(),
+            store: Arc::clone(&desk.store),
+            tenant: TenantId::local(),
+            name: desk.name.clone(),
+            scope,
+        };
+        let watched = watch::run(questions, app.env.home_text(), app.output).await;
+        settling.abort();
         desk.close().await;
         return watched;
     }
     let desk = RecordedQuestions::open(app).await?;
-    let pending = desk.pending(MAX_LISTED).await?;
-    desk.close().await;
+    let scope = RecordScope::find(args.workspaces, &desk.ledger, app).await?;
+    let all = desk.pending(MAX_LISTED).await?.len();
+    let pending = pending(&desk.ledger, &scope, MAX_LISTED).await?;
     if app.output.format() == Format::Json {
-        for approval in &pending {
-            app.output.json_line(&ApprovalView::of(approval))?;
+        let mut views = Vec::with_capacity(pending.len());
+        for question in &pending {
+            views.push(view(&desk.ledger, question, &scope).await);
         }
+        desk.close().await;
+        app.output.json_list(&views)?;
         return Ok(Exit::Ok);
+    }
+    let page = list(&desk.ledger, &pending, &scope, SystemClock.now()).await;
+    desk.close().await;
+    let elsewhere = all.saturating_sub(pending.len());
+    if elsewhere > 0 {
+        let text = format!("{elsewhere} more in other workspaces; `--all-workspaces` lists them");
+        app.output.note(&Page::new().styled(Style::Dim, text).end());
     }
     if pending.is_empty() {
-        app.output
-            .note(&Page::new().text("no question waits").end());
+        let text = format!("no question waits {}", scope.in_words());
+        app.output.note(&Page::new().text(text).end());
         return Ok(Exit::Ok);
     }
-    app.output.page(&list(&pending, SystemClock.now()))?;
+    app.output.page(&page)?;
     Ok(Exit::Ok)
+}
+
+/// How often a screen that stays open looks for processes that are gone.
+const SETTLE_EVERY: Duration = Duration::from_secs(5);
+
+/// Settles what processes leave that end while a screen is open, and withdraws their questions: opening the
+/// record does that.
+fn settle_what_is_left(app: &App) -> Result<JoinHandle<()>, Stop> {
+    let places = app.places()?;
+    Ok(tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(SETTLE_EVERY).await;
+            match Record::open_to_look(&places).await {
+                Ok(record) => {
+                    if let Err(error) = record.ledger.close().await {
+                        tracing::debug!(%error, "the record could not be closed");
+                    }
+                }
+                Err(error) => tracing::debug!(%error, "the record could not be opened"),
+            }
+        }
+    }))
+}
+
+/// The questions that wait in the workspaces that are meant, oldest first.
+pub(crate) async fn pending(
+    ledger: &StoredLedger,
+    scope: &RecordScope,
+    limit: usize,
+) -> Result<Vec<Approval>, Stop> {
+    let store = ledger.approvals();
+    let pending = store
+        .pending(&TenantId::local(), SystemClock.now(), limit)
+        .await
+        .map_err(|error| Stop::ledger(&error))?;
+    let mut wanted = Vec::with_capacity(pending.len());
+    for question in pending {
+        if is_wanted(ledger, &question, scope).await {
+            wanted.push(question);
+        }
+    }
+    Ok(wanted)
+}
+
+/// Whether a question is about a workspace that is meant. One whose workspace nobody knows is shown.
+pub(crate) async fn is_wanted(
+    ledger: &StoredLedger,
+    question: &Approval,
+    scope: &RecordScope,
+) -> bool {
+    let Some(only) = scope.only() else {
+        return true;
+    };
+    let workspace = workspace_of(ledger, question).await;
+    workspace.is_none_or(|workspace| workspace == *only)
+}
+
+/// What people know the workspace of a question by.
+pub(crate) async fn workspace_name(
+    ledger: &StoredLedger,
+    question: &Approval,
+    scope: &RecordScope,
+) -> String {
+    match (shown_in(question), workspace_of(ledger, question).await) {
+        (Some(root), _) => scope.workspaces.below_home(root),
+        (None, Some(id)) => scope.workspaces.name(&id),
+        (None, None) => String::new(),
+    }
+}
+
+/// A question for programs.
+pub(crate) async fn view(
+    ledger: &StoredLedger,
+    question: &Approval,
+    scope: &RecordScope,
+) -> ApprovalView {
+    let workspace = match (shown_in(question), workspace_of(ledger, question).await) {
+        (Some(root), _) => root.to_owned(),
+        (None, Some(id)) => scope.workspaces.root(&id),
+        (None, None) => String::new(),
+    };
+    ApprovalView::of(question, workspace)
 }
 
 /// Refuses to answer or grant from within a call: an agent would approve itself.
@@ -164,7 +274,13 @@ pub(crate) fn may_answer() -> Result<(), Stop> {
     }
 }
 
-fn list(pending: &[Approval], now: Timestamp) -> Page {
+/// Questions, one on each line.
+pub(crate) async fn list(
+    ledger: &StoredLedger,
+    pending: &[Approval],
+    scope: &RecordScope,
+    now: Timestamp,
+) -> Page {
     let ids: Vec<String> = pending
         .iter()
         .map(|approval| approval.id.to_string())
@@ -187,8 +303,12 @@ fn list(pending: &[Approval], now: Timestamp) -> Page {
             .styled(
                 Style::Dim,
                 format!("  (lapses in {})", time::rough(approval.expires.since(now))),
-            )
-            .end();
+            );
+        if scope.is_everywhere() {
+            let name = workspace_name(ledger, approval, scope).await;
+            page = page.styled(Style::Dim, format!("  {}", visible::line(&name)));
+        }
+        page = page.end();
     }
     if pending.len() >= MAX_LISTED {
         page = page

@@ -1,7 +1,10 @@
 //! `haft grants list`: the standing approvals that have not ended.
 
-use super::{App, Exit, Stop, living, open};
+use clap::Args;
+
+use super::{App, Exit, GrantPlace, RecordScope, Stop, living, open, place_of};
 use crate::{
+    commands::scope::WorkspaceArgs,
     terminal::{Format, Page, Style},
     view::{
         call::prefix_length,
@@ -9,15 +12,36 @@ use crate::{
     },
 };
 
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    #[command(flatten)]
+    workspaces: WorkspaceArgs,
+}
+
 /// Runs the command.
-pub(super) async fn run(app: &App) -> Result<Exit, Stop> {
+pub(super) async fn run(args: ListArgs, app: &App) -> Result<Exit, Stop> {
     let ledger = open(app).await?;
-    let grants = living(&ledger).await?;
+    let scope = RecordScope::find(args.workspaces, &ledger, app).await?;
+    let mut grants = Vec::new();
+    let mut elsewhere = 0_usize;
+    for grant in living(&ledger).await? {
+        if !scope.is_everywhere()
+            && place_of(&grant, &ledger, &scope).await? == GrantPlace::Elsewhere
+        {
+            elsewhere += 1;
+        } else {
+            grants.push(grant);
+        }
+    }
     super::close(&ledger).await?;
     if app.output.format() == Format::Json {
         let views: Vec<GrantView> = grants.iter().map(GrantView::of).collect();
-        app.output.json(&views)?;
+        app.output.json_list(&views)?;
         return Ok(Exit::Ok);
+    }
+    if elsewhere > 0 {
+        let text = format!("{elsewhere} more in other workspaces; `--all-workspaces` lists them");
+        app.output.note(&Page::new().styled(Style::Dim, text).end());
     }
     if grants.is_empty() {
         let text = "no standing approvals; `haft grants suggest` says which would be worth having";

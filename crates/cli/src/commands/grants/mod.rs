@@ -12,13 +12,13 @@ mod suggest;
 use clap::{Args, Subcommand};
 use haft_contract::{
     TenantId,
-    host::{Clock as _, Grant, Ledger as _, Policy, Question, Timestamp},
+    host::{Clock as _, Grant, GrantScope, History as _, Ledger as _, Policy, Question, Timestamp},
 };
 use haft_host::Record;
 use haft_ledger::StoredLedger;
 use haft_runtime::SystemClock;
 
-use super::App;
+use super::{App, scope::RecordScope};
 use crate::{exit::Exit, stop::Stop};
 
 /// List, make and end standing approvals
@@ -31,7 +31,7 @@ pub(crate) struct GrantsArgs {
 #[derive(Debug, Subcommand)]
 enum GrantsCommand {
     /// List the standing approvals that have not ended
-    List,
+    List(list::ListArgs),
     /// Allow something from now on, without being asked
     Add(add::AddArgs),
     /// End standing approvals at once
@@ -43,7 +43,7 @@ enum GrantsCommand {
 /// Runs the command.
 pub(crate) async fn run(args: GrantsArgs, app: &App) -> Result<Exit, Stop> {
     match args.command {
-        GrantsCommand::List => list::run(app).await,
+        GrantsCommand::List(args) => list::run(args, app).await,
         GrantsCommand::Add(args) => add::run(args, app).await,
         GrantsCommand::Revoke(args) => revoke::run(&args, app).await,
         GrantsCommand::Suggest(args) => suggest::run(&args, app).await,
@@ -83,6 +83,42 @@ async fn living(ledger: &StoredLedger) -> Result<Vec<Grant>, Stop> {
     let grants = ledger.grants();
     let living = grants.list(&TenantId::local(), now()).await;
     living.map_err(|error| Stop::ledger(&error))
+}
+
+/// Where a grant holds, seen from one workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GrantPlace {
+    /// In this workspace, and in no other.
+    Here,
+    /// In another workspace.
+    Elsewhere,
+    /// In every workspace.
+    Everywhere,
+}
+
+/// Where a grant holds. One of a conversation is where the call was made that led to it; one that no call
+/// led to counts as made here.
+async fn place_of(
+    grant: &Grant,
+    ledger: &StoredLedger,
+    scope: &RecordScope,
+) -> Result<GrantPlace, Stop> {
+    let here = scope.workspaces.here();
+    let is_here = match (&grant.scope, grant.cause) {
+        (GrantScope::Agent(_), _) => return Ok(GrantPlace::Everywhere),
+        (GrantScope::Project(workspace), _) => workspace.id == *here,
+        (GrantScope::Session(_), None) => true,
+        (GrantScope::Session(_), Some(cause)) => {
+            let cause = ledger.call(&TenantId::local(), cause).await;
+            let cause = cause.map_err(|error| Stop::ledger(&error))?;
+            cause.is_none_or(|cause| cause.workspace == *here)
+        }
+    };
+    Ok(if is_here {
+        GrantPlace::Here
+    } else {
+        GrantPlace::Elsewhere
+    })
 }
 
 fn now() -> Timestamp {

@@ -5,8 +5,11 @@ use haft_contract::TenantId;
 use haft_contract::host::{Grant, Ledger as _};
 use serde_json::json;
 
-use super::{App, Exit, Stop, living, open};
-use crate::terminal::{Format, Page, Style};
+use super::{App, Exit, GrantPlace, RecordScope, Stop, living, open, place_of};
+use crate::{
+    commands::scope::WorkspaceArgs,
+    terminal::{Format, Page, Style},
+};
 
 /// How many candidates of an ambiguous id are named.
 const MAX_NAMED: usize = 5;
@@ -16,9 +19,12 @@ pub(super) struct RevokeArgs {
     /// The ids, or the beginnings of them, as `haft grants list` shows them
     #[arg(value_name = "ID", required_unless_present = "all")]
     ids: Vec<String>,
-    /// End all of them
+    /// End all that hold in this workspace only
     #[arg(long, conflicts_with = "ids")]
     all: bool,
+    /// With `--all`: end those of every workspace, and those that hold everywhere
+    #[arg(long, requires = "all")]
+    all_workspaces: bool,
 }
 
 /// Runs the command.
@@ -26,7 +32,25 @@ pub(super) async fn run(args: &RevokeArgs, app: &App) -> Result<Exit, Stop> {
     let ledger = open(app).await?;
     let living = living(&ledger).await?;
     let chosen = if args.all {
-        living.iter().collect()
+        let workspaces = WorkspaceArgs {
+            all_workspaces: args.all_workspaces,
+        };
+        let scope = RecordScope::find(workspaces, &ledger, app).await?;
+        let mut chosen = Vec::new();
+        for grant in &living {
+            let place = place_of(grant, &ledger, &scope).await?;
+            if scope.is_everywhere() || place == GrantPlace::Here {
+                chosen.push(grant);
+            }
+        }
+        let left = living.len() - chosen.len();
+        if left > 0 {
+            let text = format!(
+                "{left} that hold elsewhere too, or only elsewhere, stay; `--all-workspaces` ends them"
+            );
+            app.notes([&text]);
+        }
+        chosen
     } else {
         let mut chosen: Vec<&Grant> = Vec::new();
         for id in &args.ids {

@@ -5,7 +5,7 @@ use haft_contract::TenantId;
 use std::{path::PathBuf, sync::Arc};
 
 use clap::{Args, ValueEnum};
-use haft_contract::host::{Clock as _, Timestamp};
+use haft_contract::host::{CallFilter, Clock as _};
 use haft_host::{
     Assembly, HostBuilder, Record,
     config::Settings,
@@ -16,7 +16,10 @@ use haft_runtime::SystemClock;
 use serde::Serialize;
 
 use crate::{
-    commands::App,
+    commands::{
+        App,
+        scope::{RecordScope, WorkspaceArgs},
+    },
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page, Style, bar},
@@ -29,7 +32,8 @@ const MAX_SHOWN: usize = 20;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Nothing is run and nothing is written. Grants are left out of account.
-Calls of every workspace are decided, as if these rules held there too.
+Calls of this workspace are decided; with `--all-workspaces` those of all, as if these rules held
+there too.
 
 Example:
   haft policy replay new.toml --since 7d")]
@@ -42,6 +46,8 @@ pub(super) struct ReplayArgs {
     /// What the new answers are compared with
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = ComparisonBasis::Recorded)]
     against: ComparisonBasis,
+    #[command(flatten)]
+    workspaces: WorkspaceArgs,
 }
 
 /// What the new answers are compared with.
@@ -125,16 +131,23 @@ pub(super) async fn run(args: ReplayArgs, app: &App) -> Result<Exit, Stop> {
         },
         policy: new.policy,
     });
-    let since = match args.since {
-        Some(ago) => ago.before(SystemClock.now()),
-        None => Timestamp(i64::MIN),
-    };
+    let since = args.since.map(|ago| ago.before(SystemClock.now()));
     let Record {
         ledger, recovery, ..
     } = Record::open_to_look(&app.places()?).await?;
     app.recovered(&recovery);
+    let of_workspace = if args.workspaces.all_workspaces {
+        CallFilter::default()
+    } else {
+        let scope = RecordScope::find(args.workspaces, &ledger, app).await?;
+        scope.filter()
+    };
+    let calls = CallFilter {
+        since,
+        ..of_workspace
+    };
     let bar = bar(app.output, None, "{spinner} {msg} {elapsed}");
-    let report = replay::replay(&ledger, &TenantId::local(), since, judge, |read| {
+    let report = replay::replay(&ledger, &TenantId::local(), &calls, judge, |read| {
         bar.set_message(format!("{read} calls"));
     })
     .await

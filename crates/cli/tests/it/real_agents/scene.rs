@@ -169,7 +169,7 @@ impl Scene {
 
     /// The calls on record, oldest first.
     pub(crate) fn log(&self) -> Vec<Value> {
-        lines(&self.stage.haft(&["--json", "log", "--limit", "100"]).ok())
+        lines(&self.stage.haft(&["--jsonl", "log", "--limit", "100"]).ok())
     }
 
     /// How the calls on record ended, oldest first.
@@ -180,7 +180,7 @@ impl Scene {
 
     /// The questions that wait for an answer.
     pub(crate) fn questions(&self) -> Vec<Value> {
-        lines(&self.stage.haft(&["--json", "approvals"]).ok())
+        lines(&self.stage.haft(&["--jsonl", "approvals"]).ok())
     }
 
     /// Notes what was seen, for the page about agents.

@@ -130,7 +130,8 @@ pub(super) struct CheckedRange {
     pub(super) chains: BTreeMap<String, RangeChain>,
     /// The rows that checkpoints name.
     pub(super) met: Vec<(String, u64)>,
-    pub(super) sessions: HashMap<i64, SessionCalls>,
+    /// By session and workspace.
+    pub(super) sessions: HashMap<(i64, String), SessionCalls>,
     /// The approvals that calls were started with, and where.
     pub(super) approvals: HashMap<String, u64>,
     /// The tools of calls; none for a call that ended.
@@ -304,6 +305,7 @@ impl CheckedRange {
     fn fold(&mut self, link: &Link<'_>, row: &Row) -> Result<Result<(), Finding>, LedgerError> {
         let position = unsigned(self.position);
         let session: i64 = column(row, "session")?;
+        let used = uses::of(link.form, Timestamp(link.at), link.body);
         if link.part == recorded_call::FIRST_PART {
             if link.listed != self.position {
                 let reason = "it was moved after it was written";
@@ -314,7 +316,13 @@ impl CheckedRange {
                 return Ok(Err(Finding::new(position, reason)));
             };
             let (kind, agent) = (who.session_kind.clone(), who.agent.clone());
-            let calls = self.sessions.entry(session);
+            let workspace = used.iter().find_map(|used| match used {
+                Use::Workspace(workspace) => Some(workspace.clone()),
+                Use::Tool(_) | Use::Started { .. } => None,
+            });
+            let calls = self
+                .sessions
+                .entry((session, workspace.unwrap_or_default()));
             let calls = calls.or_insert_with(|| SessionCalls {
                 kind,
                 agent,
@@ -326,8 +334,9 @@ impl CheckedRange {
             calls.first = calls.first.min(link.at);
             calls.last = calls.last.max(link.at);
         }
-        for used in uses::of(link.form, Timestamp(link.at), link.body) {
+        for used in used {
             match used {
+                Use::Workspace(_) => {}
                 Use::Tool(tool) => {
                     self.tools.insert(link.call.to_vec(), Some(tool));
                 }

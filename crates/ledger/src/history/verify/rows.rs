@@ -26,8 +26,8 @@ pub(super) struct Rows {
     pub(super) count: u64,
     /// The rows that checkpoints name, by writer.
     met: BTreeMap<String, BTreeSet<u64>>,
-    /// The calls of each session.
-    sessions: HashMap<i64, SessionCalls>,
+    /// The calls of each session in each workspace.
+    sessions: HashMap<(i64, String), SessionCalls>,
     /// The approvals that calls were started with.
     pub(super) approvals: HashSet<String>,
     /// The tools of calls that have not ended so far.
@@ -171,8 +171,15 @@ impl Rows {
         }
         let rows = snapshot
             .query(
-                "SELECT c.session, s.name, c.kind, c.agent, c.calls, c.first_at, c.last_at
+                "SELECT c.session, s.name, w.name AS workspace, c.kind, c.agent, c.calls, c.first_at,
+                     c.last_at, f.calls AS facts, f.first_at AS first_fact, f.last_at AS last_fact
                  FROM session_calls c LEFT JOIN session s ON s.id = c.session
+                 LEFT JOIN workspace w ON w.id = c.workspace AND w.tenant = c.tenant
+                 LEFT JOIN (SELECT session, workspace, count(*) AS calls, min(opened_at) AS first_at,
+                         max(opened_at) AS last_at FROM call_fact
+                     WHERE tenant = (SELECT id FROM tenant WHERE name = ?1)
+                     GROUP BY session, workspace) AS f
+                     ON f.session = c.session AND f.workspace = c.workspace
                  WHERE c.tenant = (SELECT id FROM tenant WHERE name = ?1)",
                 &values![tenant.as_str()],
             )
@@ -180,7 +187,8 @@ impl Rows {
             .map_err(failed)?;
         let mut listed = HashSet::new();
         for row in &rows {
-            let session: i64 = column(row, "session")?;
+            let workspace: Option<String> = column(row, "workspace")?;
+            let session = (column(row, "session")?, workspace.unwrap_or_default());
             let calls = SessionCalls {
                 kind: column(row, "kind")?,
                 agent: column(row, "agent")?,
@@ -193,6 +201,18 @@ impl Rows {
                 let name = name.unwrap_or("?");
                 return Ok(Some(format!(
                     "the list of sessions differs from the calls of `{name}`"
+                )));
+            }
+            let facts: [Option<i64>; 3] = [
+                column(row, "facts")?,
+                column(row, "first_fact")?,
+                column(row, "last_fact")?,
+            ];
+            if facts != [calls.calls, calls.first, calls.last].map(Some) {
+                let name: Option<&str> = column(row, "name")?;
+                let name = name.unwrap_or("?");
+                return Ok(Some(format!(
+                    "the list of calls differs from the calls of `{name}`"
                 )));
             }
             listed.insert(session);

@@ -10,6 +10,8 @@ use crate::body;
 /// What one event says.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Use {
+    /// The call was made in this workspace.
+    Workspace(String),
     /// The call is of this tool.
     Tool(String),
     /// It was started, with an approval if it needed one.
@@ -19,6 +21,7 @@ pub(crate) enum Use {
 /// The fields that are looked at. A body has many more, which are skipped.
 #[derive(Deserialize)]
 struct Fields<'a> {
+    workspace: Option<&'a str>,
     tool: Option<&'a str>,
     approval: Option<&'a str>,
 }
@@ -31,15 +34,19 @@ pub(crate) fn of(form: i64, at: Timestamp, bytes: &[u8]) -> Vec<Use> {
     };
     let events: Result<Vec<(&str, i64, Fields<'_>)>, _> = serde_json::from_slice(&text);
     if let Ok(events) = events {
-        let used =
-            |(kind, _, fields): &(&str, i64, Fields<'_>)| used(kind, fields.tool, fields.approval);
+        let used = |(kind, _, fields): &(&str, i64, Fields<'_>)| used(kind, fields);
         return events.iter().filter_map(used).collect();
     }
     // These fields are spelt or shaped in another way somewhere.
     let events = body::events(form, at, bytes).unwrap_or_default();
     let used = |event: &body::BodyEvent| {
         let field = |name| event.body.get(name).and_then(Value::as_str);
-        used(&event.kind, field("tool"), field("approval"))
+        let fields = Fields {
+            workspace: field("workspace"),
+            tool: field("tool"),
+            approval: field("approval"),
+        };
+        used(&event.kind, &fields)
     };
     events.iter().filter_map(used).collect()
 }
@@ -50,11 +57,14 @@ pub(crate) fn provider_of(tool: Option<&str>) -> Option<&str> {
     (provider != ProviderId::builtin().as_str()).then_some(provider)
 }
 
-fn used(kind: &str, tool: Option<&str>, approval: Option<&str>) -> Option<Use> {
+fn used(kind: &str, fields: &Fields<'_>) -> Option<Use> {
     match kind {
-        "resolved" | "planned" => tool.map(|tool| Use::Tool(tool.to_owned())),
+        "opened" => fields
+            .workspace
+            .map(|workspace| Use::Workspace(workspace.to_owned())),
+        "resolved" | "planned" => fields.tool.map(|tool| Use::Tool(tool.to_owned())),
         "started" => Some(Use::Started {
-            approval: approval.map(str::to_owned),
+            approval: fields.approval.map(str::to_owned),
         }),
         _ => None,
     }

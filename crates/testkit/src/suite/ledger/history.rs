@@ -2,7 +2,7 @@
 
 use haft_contract::{
     CallId, SessionId, Terminal,
-    host::{CallQuery, Verification},
+    host::{CallOutcome, CallQuery, Verification},
 };
 
 use super::{
@@ -87,15 +87,18 @@ pub async fn calls_filter_by_session_and_outcome(fixture: impl LedgerFixture) {
         query(&fixture, |query| query.session = session()).await,
         [bad, good]
     );
-    let denied = |query: &mut CallQuery| query.terminal = Some(Terminal::Denied);
+    let denied = |query: &mut CallQuery| query.outcome = Some(CallOutcome::Ended(Terminal::Denied));
     assert_eq!(query(&fixture, denied).await, [other, bad]);
     let both = |query: &mut CallQuery| {
         query.session = session();
-        query.terminal = Some(Terminal::Denied);
+        query.outcome = Some(CallOutcome::Ended(Terminal::Denied));
     };
     assert_eq!(query(&fixture, both).await, [bad]);
     assert_eq!(
-        query(&fixture, |query| query.terminal = Some(Terminal::Unknown)).await,
+        query(&fixture, |query| {
+            query.outcome = Some(CallOutcome::Ended(Terminal::Unknown));
+        })
+        .await,
         []
     );
 }
@@ -165,7 +168,7 @@ pub async fn sessions_are_most_recent_first(fixture: impl LedgerFixture) {
         record_at(&fixture, &principal, "x", Terminal::Succeeded, second(at)).await;
     }
     let history = fixture.history();
-    let sessions = works("sessions", history.sessions(&local(), 10).await);
+    let sessions = works("sessions", history.sessions(&local(), None, 10).await);
     let told: Vec<_> = sessions
         .iter()
         .map(|session| {
@@ -187,7 +190,7 @@ pub async fn sessions_are_most_recent_first(fixture: impl LedgerFixture) {
     );
     assert_eq!(sessions[0].agent, "agent");
     assert_eq!(
-        works("sessions", history.sessions(&local(), 1).await).len(),
+        works("sessions", history.sessions(&local(), None, 1).await).len(),
         1
     );
 }
@@ -205,7 +208,10 @@ pub async fn tenants_do_not_see_each_other(fixture: impl LedgerFixture) {
     assert_eq!(works("call", history.call(tenant, id).await), None);
     assert_eq!(works("calls", history.calls(tenant, &all).await), []);
     assert_eq!(works("events", history.events(tenant, id).await), []);
-    assert_eq!(works("sessions", history.sessions(tenant, 10).await), []);
+    assert_eq!(
+        works("sessions", history.sessions(tenant, None, 10).await),
+        []
+    );
     let verified = works("verify", history.verify(tenant).await);
     assert_eq!(verified, Verification::Intact { records: 0 });
     let search = CallQuery {

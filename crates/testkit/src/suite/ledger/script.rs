@@ -209,7 +209,7 @@ pub(super) fn tool() -> ToolKey {
     ToolKey::new(ProviderId::builtin(), name)
 }
 
-async fn open_at(
+pub(super) async fn open_at(
     fixture: &impl LedgerFixture,
     request: &CallRequest,
     at: Timestamp,
@@ -251,7 +251,12 @@ fn parts(tool: ToolKey, effects: Effects, command: &str) -> PlanParts {
     }
 }
 
-fn settled_with(call: CallId, terminal: Terminal, text: &str, facts: Facts) -> Vec<RecordedEvent> {
+pub(super) fn settled_with(
+    call: CallId,
+    terminal: Terminal,
+    text: &str,
+    facts: Facts,
+) -> Vec<RecordedEvent> {
     let failure = Failure {
         kind: ErrorKind::CommandFailed,
         message: "it did not work".to_owned(),

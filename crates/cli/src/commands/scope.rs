@@ -1,0 +1,99 @@
+//! Which workspace a command means that looks at the record: this one, unless every one is asked for.
+//! Whatever is printed of several names each.
+
+use clap::Args;
+use haft_contract::{
+    TenantId, WorkspaceId,
+    host::{Approval, CallFilter, History, StoredCall},
+};
+use haft_host::this_workspace::RecordedWorkspaces;
+use haft_ledger::StoredLedger;
+use serde_json::Value;
+
+use super::App;
+use crate::stop::Stop;
+
+/// Which workspaces.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct WorkspaceArgs {
+    /// Every workspace in the record, not only this one
+    #[arg(long)]
+    pub(crate) all_workspaces: bool,
+}
+
+/// The workspaces of the record, and which of them are meant.
+pub(crate) struct RecordScope {
+    pub(crate) workspaces: RecordedWorkspaces,
+    is_everywhere: bool,
+}
+
+impl RecordScope {
+    /// Finds which workspace this is.
+    pub(crate) async fn find(
+        args: WorkspaceArgs,
+        ledger: &StoredLedger,
+        app: &App,
+    ) -> Result<Self, Stop> {
+        let tenant = TenantId::local();
+        let workspaces = RecordedWorkspaces::read(ledger, &tenant, app.places()?);
+        let workspaces = workspaces.await.map_err(|error| Stop::ledger(&error))?;
+        Ok(Self {
+            workspaces,
+            is_everywhere: args.all_workspaces,
+        })
+    }
+
+    /// Whether what is printed may come from another workspace.
+    pub(crate) fn is_everywhere(&self) -> bool {
+        self.is_everywhere
+    }
+
+    /// The one workspace that is meant; none if all are.
+    pub(crate) fn only(&self) -> Option<&WorkspaceId> {
+        (!self.is_everywhere).then(|| self.workspaces.here())
+    }
+
+    /// The calls that are meant.
+    pub(crate) fn filter(&self) -> CallFilter {
+        CallFilter {
+            workspace: self.only().cloned(),
+            ..CallFilter::default()
+        }
+    }
+
+    /// What is meant, for the middle of a sentence.
+    pub(crate) fn in_words(&self) -> String {
+        if self.is_everywhere {
+            "in any workspace".to_owned()
+        } else {
+            format!("in {}", self.workspaces.name(self.workspaces.here()))
+        }
+    }
+
+    /// The workspace of a call, where it has to be said.
+    pub(crate) fn said_of(&self, call: &StoredCall) -> Option<String> {
+        self.is_everywhere.then(|| self.workspaces.of_call(call))
+    }
+}
+
+/// The workspace a question is about: its form says so; a question whose form is not kept is about the
+/// workspace of its call.
+pub(crate) async fn workspace_of(
+    history: &impl History,
+    question: &Approval,
+) -> Option<WorkspaceId> {
+    let form = question.form.as_ref();
+    let said = form.and_then(|form| form.get("workspace_id")?.as_str().map(str::to_owned));
+    if let Some(id) = said.and_then(|id| WorkspaceId::parse(&id).ok()) {
+        return Some(id);
+    }
+    let tenant = &question.principal.tenant;
+    let call = history.call(tenant, question.call).await.ok()??;
+    Some(call.workspace)
+}
+
+/// What the form of a question shows as its workspace.
+pub(crate) fn shown_in(question: &Approval) -> Option<&str> {
+    let form = question.form.as_ref()?;
+    form.get("workspace").and_then(Value::as_str)
+}

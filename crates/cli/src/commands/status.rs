@@ -1,0 +1,161 @@
+//! `haft status`: what waits for a person, what runs, and what was denied today.
+
+use clap::Args;
+use haft_contract::{
+    TenantId, Terminal,
+    host::{Approval, CallFilter, CallOutcome, CallQuery, Clock as _, History as _, StoredCall},
+};
+use haft_host::Record;
+use haft_ledger::StoredLedger;
+use haft_runtime::SystemClock;
+use serde::Serialize;
+
+use super::{
+    App, approvals, log,
+    scope::{RecordScope, WorkspaceArgs},
+};
+use crate::{
+    exit::Exit,
+    stop::Stop,
+    terminal::{Format, Page, Style},
+    view::{
+        approval::MAX_LISTED,
+        call::{CallView, prefix_length},
+        moment::Moment,
+    },
+};
+
+/// The most calls of each kind that a person is shown.
+const MAX_SHOWN: usize = 10;
+
+/// The most calls of each kind that a program is given.
+const MAX_CALLS: usize = 1_000;
+
+/// Say what waits, what runs and what was denied today
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    workspaces: WorkspaceArgs,
+}
+
+/// The state for programs.
+#[derive(Debug, Serialize)]
+struct StatusView {
+    waits: Vec<approvals::ApprovalView>,
+    runs: Vec<CallView>,
+    denied_today: Vec<CallView>,
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: &StatusArgs, app: &App) -> Result<Exit, Stop> {
+    let Record {
+        ledger, recovery, ..
+    } = Record::open_to_look(&app.places()?).await?;
+    app.recovered(&recovery);
+    let scope = RecordScope::find(args.workspaces, &ledger, app).await?;
+    let waits = approvals::pending(&ledger, &scope, MAX_LISTED).await?;
+    let running = calls(&ledger, scope.filter(), CallOutcome::Open).await?;
+    // A call that waits for a person does not run.
+    let runs: Vec<StoredCall> = running
+        .into_iter()
+        .filter(|call| !waits.iter().any(|question| question.call == call.id))
+        .collect();
+    let today = CallFilter {
+        since: Some(Moment::DaysAgo(0).begin(SystemClock.now())),
+        ..scope.filter()
+    };
+    let denied = calls(&ledger, today, CallOutcome::Ended(Terminal::Denied)).await?;
+    if app.output.format() == Format::Json {
+        let view = |call: &StoredCall| {
+            CallView::of(call).in_workspace(scope.workspaces.root_of_call(call))
+        };
+        let mut waiting = Vec::with_capacity(waits.len());
+        for question in &waits {
+            waiting.push(approvals::view(&ledger, question, &scope).await);
+        }
+        app.output.json(&StatusView {
+            waits: waiting,
+            runs: runs.iter().map(view).collect(),
+            denied_today: denied.iter().map(view).collect(),
+        })?;
+        return Ok(Exit::Ok);
+    }
+    let now = SystemClock.now();
+    let mut page = heading(&waiting_in_words(&waits), !waits.is_empty());
+    if !waits.is_empty() {
+        let shown: Vec<Approval> = waits.iter().take(MAX_SHOWN).cloned().collect();
+        page = page.page(approvals::list(&ledger, &shown, &scope, now).await);
+        page = page.page(more(waits.len(), "`haft approvals` lists all"));
+    }
+    page = page.page(part(
+        &runs,
+        "runs",
+        "run",
+        "`haft log --outcome open` lists all",
+        &scope,
+    ));
+    let hint = "`haft log --since today --outcome denied` lists all";
+    page = page.page(part(
+        &denied,
+        "was denied today",
+        "were denied today",
+        hint,
+        &scope,
+    ));
+    app.output.page(&page)?;
+    Ok(Exit::Ok)
+}
+
+async fn calls(
+    ledger: &StoredLedger,
+    filter: CallFilter,
+    outcome: CallOutcome,
+) -> Result<Vec<StoredCall>, Stop> {
+    let query = CallQuery {
+        filter,
+        outcome: Some(outcome),
+        limit: MAX_CALLS,
+        ..CallQuery::default()
+    };
+    let calls = ledger.calls(&TenantId::local(), &query).await;
+    calls.map_err(|error| Stop::ledger(&error))
+}
+
+fn waiting_in_words(waits: &[Approval]) -> String {
+    match waits.len() {
+        0 => "no question waits".to_owned(),
+        1 => "1 question waits".to_owned(),
+        more => format!("{more} questions wait"),
+    }
+}
+
+/// Calls of one kind, the newest of them listed.
+fn part(calls: &[StoredCall], one: &str, several: &str, all: &str, scope: &RecordScope) -> Page {
+    let words = match calls.len() {
+        0 => format!("no call {one}"),
+        1 => format!("1 call {one}"),
+        MAX_CALLS => format!("{MAX_CALLS} calls or more {several}"),
+        more => format!("{more} calls {several}"),
+    };
+    let mut page = heading(&words, !calls.is_empty());
+    let newest: Vec<StoredCall> = calls.iter().take(MAX_SHOWN).rev().cloned().collect();
+    if newest.is_empty() {
+        return page;
+    }
+    let ids: Vec<String> = newest.iter().map(|call| call.id.to_string()).collect();
+    page = page.page(log::table(&newest, prefix_length(&ids), scope));
+    page.page(more(calls.len(), all))
+}
+
+fn heading(words: &str, is_news: bool) -> Page {
+    let style = if is_news { Style::Strong } else { Style::Dim };
+    Page::new().styled(style, words).end()
+}
+
+fn more(count: usize, all: &str) -> Page {
+    if count <= MAX_SHOWN {
+        return Page::new();
+    }
+    let text = format!("… and {} more; {all}", count - MAX_SHOWN);
+    Page::new().styled(Style::Dim, text).end()
+}

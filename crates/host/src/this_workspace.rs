@@ -1,0 +1,116 @@
+//! Which workspace a command means that only looks at the record, and what people know workspaces by.
+//! Opens no workspace: one on another machine would have to be connected to.
+
+use std::{collections::HashMap, path::PathBuf};
+
+use haft_contract::{
+    TenantId, WorkspaceId,
+    host::{CallFilter, History, LedgerError, StoredCall, StoredWorkspace},
+    ops::BackendId,
+};
+
+use crate::config::{ConfigPlaces, Settings};
+
+/// The most workspaces whose names are read; the rest are known by their ids.
+const MAX_WORKSPACES: usize = 10_000;
+
+/// The workspaces of a record: which one is meant here, and their names.
+#[derive(Debug)]
+pub struct RecordedWorkspaces {
+    here: WorkspaceId,
+    home: Option<PathBuf>,
+    shown: HashMap<WorkspaceId, String>,
+}
+
+impl RecordedWorkspaces {
+    /// Reads the names, and finds the workspace that the configuration means.
+    pub async fn read(
+        history: &impl History,
+        tenant: &TenantId,
+        places: ConfigPlaces,
+    ) -> Result<Self, LedgerError> {
+        let known = history.workspaces(tenant, MAX_WORKSPACES).await?;
+        let (home, root) = (places.home.clone(), places.workspace.display().to_string());
+        let local = WorkspaceId::of_root(&BackendId::new("local"), &root);
+        // Looking at the past must work even if today's configuration does not.
+        let settings = places.settings().ok();
+        let elsewhere = settings.and_then(|settings| remote(&settings, &known));
+        let mut shown: HashMap<WorkspaceId, String> = known
+            .into_iter()
+            .filter_map(|workspace| Some((workspace.id, workspace.shown?)))
+            .collect();
+        shown.entry(local.clone()).or_insert(root);
+        Ok(Self {
+            here: elsewhere.unwrap_or(local),
+            home,
+            shown,
+        })
+    }
+
+    /// The workspace that is meant when none is named.
+    pub fn here(&self) -> &WorkspaceId {
+        &self.here
+    }
+
+    /// The calls of this workspace.
+    pub fn filter(&self) -> CallFilter {
+        CallFilter::of_workspace(self.here.clone())
+    }
+
+    /// What people know a workspace by: its root, below `~` where it is.
+    pub fn name(&self, id: &WorkspaceId) -> String {
+        self.below_home(&self.root(id))
+    }
+
+    /// What people know the workspace of a call by.
+    pub fn of_call(&self, call: &StoredCall) -> String {
+        self.below_home(&self.root_of_call(call))
+    }
+
+    /// The whole root of a workspace, for programs; its id if nobody knows it.
+    pub fn root(&self, id: &WorkspaceId) -> String {
+        self.shown
+            .get(id)
+            .cloned()
+            .unwrap_or_else(|| id.to_string())
+    }
+
+    /// The whole root of a call's workspace, for programs.
+    pub fn root_of_call(&self, call: &StoredCall) -> String {
+        let shown = call.workspace_shown.clone();
+        shown.unwrap_or_else(|| self.root(&call.workspace))
+    }
+
+    /// A root as a person writes it.
+    pub fn below_home(&self, root: &str) -> String {
+        let home = self.home.as_ref().and_then(|home| home.to_str());
+        match home.and_then(|home| root.strip_prefix(home)) {
+            Some("") => "~".to_owned(),
+            Some(below) if below.starts_with('/') => format!("~{below}"),
+            Some(_) | None => root.to_owned(),
+        }
+    }
+}
+
+/// The workspace on another machine. Its whole path is known there, so it is found among those that calls
+/// were made in; without any, none is.
+fn remote(settings: &Settings, known: &[StoredWorkspace]) -> Option<WorkspaceId> {
+    let ssh = settings.ssh.as_ref()?;
+    let machine = format!("ssh:{}:", ssh.destination.host());
+    let root = ssh.root.trim_start_matches("~/").trim_end_matches('/');
+    let mut on_machine = known.iter().filter(|workspace| {
+        let path = workspace
+            .shown
+            .as_deref()
+            .and_then(|shown| shown.strip_prefix(&machine));
+        path.is_some_and(|path| {
+            path == root || path.ends_with(&format!("/{root}")) || root.is_empty()
+        })
+    });
+    let none = WorkspaceId::of_root(&BackendId::new(&machine), root);
+    Some(
+        on_machine
+            .next()
+            .map_or(none, |workspace| workspace.id.clone()),
+    )
+}
