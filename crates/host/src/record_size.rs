@@ -79,7 +79,7 @@ fn file_bytes(directory: &Path) -> u64 {
     };
     let sizes = entries.filter_map(|entry| {
         let metadata = entry.ok()?.metadata().ok()?;
-        metadata.is_file().then(|| metadata.len())
+        metadata.is_file().then_some(metadata.len())
     });
     sizes.sum()
 }

@@ -60,11 +60,11 @@ pub(crate) fn tell(
 
 fn heading(call: &StoredCall, view: &CallView) -> Page {
     let tool = view.tool.strip_prefix("builtin/").unwrap_or(&view.tool);
-    let took = call.settled.map(|settled| {
-        let took = settled.since(call.opened).as_micros();
+    let duration = call.settled.map(|settled| {
+        let micros = settled.since(call.opened).as_micros();
         format!(
             " in {}",
-            time::duration(u64::try_from(took).unwrap_or(u64::MAX))
+            time::duration(u64::try_from(micros).unwrap_or(u64::MAX))
         )
     });
     Page::new()
@@ -72,7 +72,7 @@ fn heading(call: &StoredCall, view: &CallView) -> Page {
         .text(&call.summary)
         .end()
         .styled(outcome_style(call.terminal), &view.outcome)
-        .text(took.unwrap_or_default())
+        .text(duration.unwrap_or_default())
         .styled(
             Style::Dim,
             format!(

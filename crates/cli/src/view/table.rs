@@ -110,10 +110,10 @@ fn widths(fits: &[Fit], lines: &[Vec<Cell>], width: Option<usize>) -> Vec<usize>
         let mut given = 0;
         for (fit, place) in fits.iter().zip(&mut widths).rev() {
             if matches!(fit, Fit::AtMost(_) | Fit::EndOf(_)) {
-                let gives = place.saturating_sub(MIN_COLUMN).min(too_wide);
-                *place -= gives;
-                too_wide -= gives;
-                given += gives;
+                let spare = place.saturating_sub(MIN_COLUMN).min(too_wide);
+                *place -= spare;
+                too_wide -= spare;
+                given += spare;
             }
         }
         let left = width.saturating_sub(others - given + gaps);

@@ -364,7 +364,7 @@ fn stats_count_calls_by_day_tool_and_agent() {
 #[test]
 fn the_record_is_measured_and_made_smaller() {
     let two = Two::new();
-    let long: String = (0..200_000).map(|line| format!("line {line}\n")).collect();
+    let long = "line\n".repeat(200_000);
     two.stage.write("long.txt", long);
     two.here(&["call", "grep", "pattern=line", "path=long.txt"])
         .ok();
@@ -479,9 +479,9 @@ fn the_log_fits_the_terminal() {
     two.here(&["call", "list", "path=."]).ok();
     two.here(&["call", "read", &long]).fails(1);
     let mut tmux = Tmux::new(&two.stage);
-    let log = tmux.haft(&["log", "--all-workspaces"]);
-    assert_eq!(tmux.ended(log), 0);
-    let screen = tmux.screen(log);
+    let window = tmux.haft(&["log", "--all-workspaces"]);
+    assert_eq!(tmux.ended(window), 0);
+    let screen = tmux.screen(window);
     let long: Vec<&str> = screen
         .lines()
         .filter(|line| line.contains("a-long-name"))

@@ -198,14 +198,12 @@ impl History for MemoryLedger {
             let mut rows: Vec<StatsRow> = Vec::new();
             for call in state.stored(tenant).filter(|call| query.filter.wants(call)) {
                 let group = group(&call, query.by);
-                let row = match rows.iter().position(|row| row.group == group) {
-                    Some(index) => &mut rows[index],
-                    None => {
-                        rows.push(StatsRow::empty(group));
-                        rows.last_mut().expect("the row just added")
-                    }
-                };
-                state.count(&call, row);
+                let known = rows.iter().position(|row| row.group == group);
+                let index = known.unwrap_or(rows.len());
+                if known.is_none() {
+                    rows.push(StatsRow::empty(group));
+                }
+                state.count(&call, &mut rows[index]);
             }
             match query.by {
                 StatsKey::Day { .. } => rows.sort_by_key(|row| match &row.group {
