@@ -71,7 +71,7 @@ impl NotifySend {
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| format!("`notify-send` cannot be started: {error}"))?;
-        let mut shown = Shown(Some(child));
+        let mut shown = ShownNotification(Some(child));
         let Some(child) = &mut shown.0 else {
             return Ok(None);
         };
@@ -136,9 +136,9 @@ async fn read(stream: Option<impl AsyncRead + Unpin>) -> String {
 }
 
 /// A notification on the screen, taken back on drop.
-struct Shown(Option<Child>);
+struct ShownNotification(Option<Child>);
 
-impl Drop for Shown {
+impl Drop for ShownNotification {
     fn drop(&mut self) {
         let Some(mut child) = self.0.take() else {
             return;

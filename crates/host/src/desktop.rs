@@ -12,7 +12,7 @@ use haft_runtime::SystemClock;
 use tokio::{sync::Semaphore, time::Instant};
 
 use crate::{
-    question::{self, DrawingContext, QuestionDrawing, Room},
+    question::{self, DrawingContext, QuestionDrawing, RoomForText},
     screen_text::{TextLine, most_columns, plain},
 };
 
@@ -56,7 +56,7 @@ impl Approver for DesktopApprover {
         let cx = DrawingContext {
             why: Some(&request.decision.reason),
             home: self.home.as_deref(),
-            room: Room::Enough,
+            room: RoomForText::Enough,
         };
         let Ok(drawing) = question::draw(&request.form, request.digest, cx) else {
             let reason = "what would be shown is not what would run".to_owned();
@@ -145,7 +145,7 @@ mod tests {
         let cx = DrawingContext {
             why: Some("no rule allows running it, so preset `careful` asks"),
             home: Some("/home/ada"),
-            room: Room::Enough,
+            room: RoomForText::Enough,
         };
         question::draw(&form, digest, cx).unwrap()
     }

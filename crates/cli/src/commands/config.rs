@@ -61,7 +61,7 @@ fn show(app: &App, effective: bool) -> Result<(), Stop> {
     values.retain(|value| effective || value.origin != ValueOrigin::Default);
     if app.output.format() == Format::Json {
         let views: Vec<ValueView<'_>> = values.iter().map(view).collect();
-        return app.output.json(&views);
+        return app.output.json_list(&views);
     }
     let mut page = Page::new();
     let mut table = "";

@@ -19,9 +19,9 @@ use crate::{
     stop::Stop,
     terminal::{Format, Page, Style},
     view::{
-        approval::MAX_LISTED,
         call::{CallView, prefix_length},
         moment::Moment,
+        question::MAX_LISTED,
     },
 };
 

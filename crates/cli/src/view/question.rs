@@ -1,7 +1,7 @@
 //! A question on a terminal: `haft_host::question` draws it, this gives it colours and width.
 
 use haft_contract::PlanDigest;
-use haft_host::question::{self, DrawingContext, Room};
+use haft_host::question::{self, DrawingContext, RoomForText};
 pub(crate) use haft_host::question::{FormMismatch, QuestionDrawing, kind};
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ pub(crate) fn draw(
     why: Option<&str>,
     home: Option<&str>,
 ) -> Result<QuestionDrawing, FormMismatch> {
-    let room = Room::Enough;
+    let room = RoomForText::Enough;
     question::draw(form, digest, DrawingContext { why, home, room })
 }
 

@@ -17,8 +17,8 @@ use std::{sync::Arc, time::Duration};
 use haft_contract::{
     CallId, TenantId,
     host::{
-        AnswerError, AnswerPlace, Answerer, ApprovalStore, Clock as _, GivenAnswer,
-        History as _, LedgerError,
+        AnswerError, AnswerPlace, Answerer, ApprovalStore, Clock as _, GivenAnswer, History as _,
+        LedgerError,
     },
 };
 use haft_ledger::StoredLedger;

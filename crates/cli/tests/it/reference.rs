@@ -42,3 +42,24 @@ fn help_is_help_and_a_mistake_is_a_mistake() {
     let error = stage.haft(&["\u{1b}[31mred"]).fails(2);
     assert!(!error.contains('\u{1b}'), "{error:?}");
 }
+
+#[test]
+fn a_value_of_the_configuration_says_where_it_comes_from() {
+    let stage = Stage::with_config("[policy]\npreset = \"workspace\"\n\n[limits]\nprocesses = 7\n");
+    let shown = stage.haft(&["config", "show"]).ok();
+    assert!(shown.contains("processes = 7  # haft.toml:5"), "{shown}");
+    assert!(!shown.contains("calls_in_flight"), "{shown}");
+    let shown = stage.haft(&["config", "show", "--effective"]).ok();
+    assert!(
+        shown.contains("calls_in_flight = 16384  # default"),
+        "{shown}"
+    );
+    let values = stage.json(&["--json", "config", "show"]);
+    assert_eq!(values[0]["key"], "preset");
+    assert_eq!(values[0]["origin"], "haft.toml:2");
+    let schema = stage.json(&["--json", "config", "schema"]);
+    assert_eq!(
+        schema["properties"]["limits"]["additionalProperties"],
+        false
+    );
+}

@@ -8,7 +8,7 @@
 use serde_json::{Map, Value};
 
 use super::{
-    Room, access, beware, details,
+    RoomForText, access, beware, details,
     headline::{diffs, strongest},
     is_built_in, items, network, preview, text, texts,
 };
@@ -20,7 +20,7 @@ const DRAWN: &[&str] = &[
 ];
 
 /// Draws them.
-pub(super) fn draw(form: &Map<String, Value>, room: Room) -> Vec<TextLine> {
+pub(super) fn draw(form: &Map<String, Value>, room: RoomForText) -> Vec<TextLine> {
     let mut lines = happens(form, room);
     lines.extend(beware(form));
     lines.extend(programs(form));
@@ -36,7 +36,7 @@ pub(super) fn draw(form: &Map<String, Value>, room: Room) -> Vec<TextLine> {
     lines
 }
 
-fn happens(form: &Map<String, Value>, room: Room) -> Vec<TextLine> {
+fn happens(form: &Map<String, Value>, room: RoomForText) -> Vec<TextLine> {
     let mut lines = Vec::new();
     let several = diffs(form).len() > 1;
     let headline = strongest(form).filter(|_| !several);
@@ -55,8 +55,8 @@ fn happens(form: &Map<String, Value>, room: Room) -> Vec<TextLine> {
             "command" if is_allowed(part) => Vec::new(),
             "diff" => {
                 let shown = match room {
-                    Room::Enough => without_heading(part),
-                    Room::Narrow(_) => only_changes(part),
+                    RoomForText::Enough => without_heading(part),
+                    RoomForText::Narrow(_) => only_changes(part),
                 };
                 let is_headline = headline
                     .is_some_and(|access| text(access.get("path")) == text(part.get("path")));
@@ -67,8 +67,8 @@ fn happens(form: &Map<String, Value>, room: Room) -> Vec<TextLine> {
                 }
             }
             "command" if script == Some(text(part.get("text"))) => match room {
-                Room::Narrow(_) if is_plain_command(part, form) => Vec::new(),
-                Room::Enough | Room::Narrow(_) => preview::touches(part),
+                RoomForText::Narrow(_) if is_plain_command(part, form) => Vec::new(),
+                RoomForText::Enough | RoomForText::Narrow(_) => preview::touches(part),
             },
             // An access shows it in the same words.
             "note" if is_shown_access(part, form) => Vec::new(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{BUILT_IN, DrawingContext, Room, access, items, preview, text};
+use super::{BUILT_IN, DrawingContext, RoomForText, access, items, preview, text};
 use crate::screen_text::{TextLine, Tone, field, most_columns, visible};
 
 /// The least space between what happens and who asks on one line. The agent's text has no such run
@@ -58,8 +58,8 @@ pub(super) fn draw(form: &Map<String, Value>, cx: DrawingContext<'_>) -> Headlin
         tool,
         what: what(form),
         who: match cx.room {
-            Room::Enough => Some(who(form, cx.home)),
-            Room::Narrow(_) => None,
+            RoomForText::Enough => Some(who(form, cx.home)),
+            RoomForText::Narrow(_) => None,
         },
     }
 }

@@ -33,7 +33,7 @@ pub struct FormMismatch;
 
 /// How much room a drawing has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Room {
+pub enum RoomForText {
     /// As many lines as needed.
     Enough,
     /// The box of an agent that the person started, with a few lines of this many columns: of a
@@ -50,7 +50,7 @@ pub struct DrawingContext<'a> {
     /// The home directory of the person who looks, which is written `~`.
     pub home: Option<&'a str>,
     /// How much room there is.
-    pub room: Room,
+    pub room: RoomForText,
 }
 
 /// A question, drawn.
@@ -147,15 +147,15 @@ impl QuestionDrawing {
 const ASKED_BECAUSE: &str = "asked because";
 
 /// The reason as it follows [`ASKED_BECAUSE`]. That a person is asked needs no saying again.
-fn reason(why: &str, room: Room) -> String {
+fn reason(why: &str, room: RoomForText) -> String {
     let preset = why.split_once(", so preset `").and_then(|(said, rest)| {
         let (preset, rest) = rest.split_once("` asks")?;
         Some(format!("{said} (preset {preset}){rest}"))
     });
     let said = visible::line(preset.as_deref().unwrap_or(why));
     match room {
-        Room::Enough => said,
-        Room::Narrow(columns) => {
+        RoomForText::Enough => said,
+        RoomForText::Narrow(columns) => {
             whole_words(&said, columns.saturating_sub(ASKED_BECAUSE.len() + 1))
         }
     }

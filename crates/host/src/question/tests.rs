@@ -10,7 +10,7 @@ use crate::screen_text::{plain, sanitise};
 /// Why a person is asked, in these tests.
 const WHY: &str = "no rule allows running `git push`, so preset `careful` asks";
 
-fn cx(room: Room) -> DrawingContext<'static> {
+fn cx(room: RoomForText) -> DrawingContext<'static> {
     DrawingContext {
         why: Some(WHY),
         home: Some("/home/ada"),
@@ -80,18 +80,18 @@ fn edit() -> Value {
     form
 }
 
-fn drawn(form: &Value, room: Room) -> QuestionDrawing {
+fn drawn(form: &Value, room: RoomForText) -> QuestionDrawing {
     draw(form, haft_runtime::digest_of(form), cx(room)).expect("its own digest")
 }
 
 /// What must be seen before a yes counts.
 fn seen(form: &Value) -> String {
-    plain(&drawn(form, Room::Enough).lines(Some(80)))
+    plain(&drawn(form, RoomForText::Enough).lines(Some(80)))
 }
 
 /// The same with what is behind the key `d`.
 fn seen_with_details(form: &Value) -> String {
-    let details = drawn(form, Room::Enough).details;
+    let details = drawn(form, RoomForText::Enough).details;
     format!("{}--\n{}", seen(form), plain(&details))
 }
 
@@ -145,7 +145,7 @@ fn ap_08_a_command_of_5000_characters_is_shown_to_its_end() {
     form["accesses"][0]["command"]["shell"] = json!(script);
     form["preview"] = json!([]);
     assert!(seen(&form).contains("&& rm -rf /the/end"));
-    let narrow = plain(&drawn(&form, Room::Narrow(20)).lines(None));
+    let narrow = plain(&drawn(&form, RoomForText::Narrow(20)).lines(None));
     assert!(narrow.contains("&& rm -rf /the/end"), "{narrow}");
     assert!(narrow.matches('x').count() >= 5_000, "{narrow}");
 }
@@ -154,7 +154,7 @@ fn ap_08_a_command_of_5000_characters_is_shown_to_its_end() {
 fn ap_09_a_form_with_another_digest_is_not_shown() {
     let form = form();
     let digest = haft_runtime::digest_of(&form);
-    let draw = |form: &Value, digest| draw(form, digest, cx(Room::Enough));
+    let draw = |form: &Value, digest| draw(form, digest, cx(RoomForText::Enough));
     assert!(draw(&form, digest).is_ok());
     let mut other = form.clone();
     other["accesses"][0]["command"]["shell"] = json!("true");
@@ -241,7 +241,7 @@ fn a_question_says_what_happens_first_and_why_it_is_asked() {
 /// change must both fit in full.
 #[test]
 fn what_happens_fits_into_a_small_box() {
-    let narrow = |form: &Value| plain(&drawn(form, Room::Narrow(70)).lines(None));
+    let narrow = |form: &Value| plain(&drawn(form, RoomForText::Narrow(70)).lines(None));
     let mut one = form();
     one["accesses"] =
         json!([{"kind": "command", "command": {"shell": "touch made.txt", "cwd": "."}}]);
@@ -335,7 +335,7 @@ fn ap_08_no_line_is_forged() {
     let context = DrawingContext {
         why: Some(hostile),
         home: None,
-        room: Room::Enough,
+        room: RoomForText::Enough,
     };
     let drawing = draw(&form, digest, context).expect("its own digest");
     let seen = drawing.text();
@@ -371,7 +371,7 @@ fn an_edit_of_one_word_takes_five_lines() {
     }]);
     let context = DrawingContext {
         why: Some("no rule allows writing notes.txt, so preset `careful` asks"),
-        ..cx(Room::Enough)
+        ..cx(RoomForText::Enough)
     };
     let drawing = draw(&form, haft_runtime::digest_of(&form), context).expect("its own digest");
     let shown = format!("{}{}\n", plain(&drawing.lines(Some(70))), answer_keys());
@@ -422,16 +422,16 @@ fn the_strongest_access_is_the_headline_and_the_others_follow() {
 
 #[test]
 fn a_reason_is_cut_between_words_and_only_where_there_is_no_room() {
-    let narrow = drawn(&form(), Room::Narrow(40)).reason.unwrap();
+    let narrow = drawn(&form(), RoomForText::Narrow(40)).reason.unwrap();
     assert_eq!(narrow, "no rule allows running…");
     assert_eq!(
-        drawn(&form(), Room::Enough).reason.unwrap(),
+        drawn(&form(), RoomForText::Enough).reason.unwrap(),
         "no rule allows running `git push` (preset careful)"
     );
     assert_eq!(
         reason(
             "no rule allows it, so preset `careful` asks: it stays",
-            Room::Enough
+            RoomForText::Enough
         ),
         "no rule allows it (preset careful): it stays"
     );

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    question::{self as questions, DrawingContext, Room},
+    question::{self as questions, DrawingContext, RoomForText},
     screen_text::TextLine,
 };
 
@@ -112,7 +112,7 @@ fn drawing(request: &ApprovalRequest) -> Option<WireDrawing> {
     let cx = DrawingContext {
         why: Some(&request.decision.reason),
         home: None,
-        room: Room::Enough,
+        room: RoomForText::Enough,
     };
     let drawn = questions::draw(&request.form, request.digest, cx).ok()?;
     let lines = |lines: &[TextLine]| -> Vec<String> {

@@ -16,7 +16,7 @@ use haft_host::{
     config::{Env, client_questions::AskingSettings},
     error::chain,
     orphans,
-    question::{self, DrawingContext, Room},
+    question::{self, DrawingContext, RoomForText},
     state::http_token::HttpToken,
 };
 use haft_mcp::{
@@ -259,7 +259,9 @@ impl ServeSetup {
 
 /// A question for a client to show to its person.
 fn drawn(request: &ApprovalRequest, window: Window) -> Option<QuestionText> {
-    let room = window.columns.map_or(Room::Enough, Room::Narrow);
+    let room = window
+        .columns
+        .map_or(RoomForText::Enough, RoomForText::Narrow);
     let cx = DrawingContext {
         why: Some(&request.decision.reason),
         home: None,
@@ -268,8 +270,8 @@ fn drawn(request: &ApprovalRequest, window: Window) -> Option<QuestionText> {
     let drawing = question::draw(&request.form, request.digest, cx).ok()?;
     let page = Page::new().text_lines(&drawing.lines(None));
     let page = match room {
-        Room::Narrow(columns) => page.wrapped(columns),
-        Room::Enough => page,
+        RoomForText::Narrow(columns) => page.wrapped(columns),
+        RoomForText::Enough => page,
     };
     Some(QuestionText {
         text: page.render(Colours::Off),

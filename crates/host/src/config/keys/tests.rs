@@ -1,3 +1,5 @@
+//! The data about the keys against what is read: names, examples, defaults, schema and page.
+
 use std::collections::BTreeSet;
 
 use haft_backends::ChangeOptions;
