@@ -1,7 +1,7 @@
 //! Promise 11 for git: what real `git` did to a repository in the real sandbox is said and taken back,
 //! and what cannot be is named. Compared by what `git` itself says afterwards.
 
-use std::{path::Path, process::Command};
+use std::{fmt::Write as _, path::Path, process::Command};
 
 use crate::support::{Ran, Stage};
 
@@ -113,7 +113,7 @@ fn picture(stage: &Stage) -> String {
     let mut picture = String::new();
     for look in looks {
         let said = git(stage, look);
-        picture.push_str(&format!("$ git {}\n{said}", look.join(" ")));
+        writeln!(picture, "$ git {}\n{said}", look.join(" ")).unwrap();
     }
     picture
 }

@@ -137,7 +137,7 @@ fn is_own_ref(name: &[&str]) -> bool {
     let Some(first) = name.first() else {
         return false;
     };
-    let valid = |part: &&str| !part.starts_with('.') && !part.ends_with(".lock");
+    let valid = |part: &&str| !part.starts_with('.') && part.strip_suffix(".lock").is_none();
     name.iter().all(valid) && !FOREIGN_REFS.contains(first) && (name.len() > 1 || *first == "stash")
 }
 

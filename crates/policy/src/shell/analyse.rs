@@ -184,11 +184,8 @@ impl Analyst<'_> {
         } = simple;
         unclear.extend(variables(&assignments, &words));
         unclear.extend(program_and_words(&words));
-        let program = words
-            .first()
-            .and_then(Word::text)
-            .unwrap_or_default()
-            .to_owned();
+        let program = words.first().and_then(Word::text).unwrap_or_default();
+        let program = program.to_owned();
         let name = name_of(&program).to_owned();
         let found = inner(&name, &words);
         let ordinary =

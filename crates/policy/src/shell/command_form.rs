@@ -98,10 +98,9 @@ impl FormList {
 
     fn unknown_words(self) -> UnknownWords {
         match self {
-            // What loses something can be taken back, so a message that is not known is no reason.
-            Self::Loses => UnknownWords::Miss,
-            // A form that is a reason not to ask has to be there for certain.
-            Self::Routine => UnknownWords::Miss,
+            // What loses something can be taken back, so a message that is not known is no reason. And
+            // a form that is a reason not to ask has to be there for certain.
+            Self::Loses | Self::Routine => UnknownWords::Miss,
             Self::Network
             | Self::History
             | Self::Deletes

@@ -21,7 +21,7 @@ pub(crate) use self::clean::Cleaner;
 use self::{cap::CappedText, spill::Spill};
 use crate::{limits::OutputLimits, record::Recording};
 
-/// RoomForText for the lines that say how much was left out and how to get it.
+/// Room for the lines that say how much was left out and how to get it.
 pub(crate) const NOTICE_BYTES: usize = 256;
 
 /// The cleaned and capped output of a call.

@@ -88,12 +88,11 @@ pub(super) fn names(jail: &Jail, path: &str) -> Result<Vec<(String, FileType)>, 
 
 /// Changes when the file does.
 fn identity(stat: &Stat) -> String {
-    let nanos = |value| u64::try_from(value).unwrap_or(0);
     version_of(
         stat.st_ino,
         stat.st_size,
-        (stat.st_mtime, nanos(stat.st_mtime_nsec)),
-        (stat.st_ctime, nanos(stat.st_ctime_nsec)),
+        (stat.st_mtime, stat.st_mtime_nsec),
+        (stat.st_ctime, stat.st_ctime_nsec),
     )
     .as_str()
     .to_owned()

@@ -95,7 +95,7 @@ impl Reader<'_> {
         let flags = self.bytes.get(flags_at..flags_at + 2)?;
         let is_extended = u16::from_be_bytes(flags.try_into().ok()?) & EXTENDED != 0;
         let mut at = flags_at + 2;
-        let more: &[u8] = if is_extended && version >= 3 {
+        let extended: &[u8] = if is_extended && version >= 3 {
             at += 2;
             self.bytes.get(at - 2..at)?
         } else {
@@ -118,7 +118,7 @@ impl Reader<'_> {
             }
             _ => return None,
         };
-        for field in [mode, id, flags, more, path.as_slice()] {
+        for field in [mode, id, flags, extended, path.as_slice()] {
             hasher.update(&(field.len() as u64).to_le_bytes());
             hasher.update(field);
         }
@@ -165,7 +165,7 @@ mod tests {
         bytes.extend([id; 20]);
         bytes.extend([0, 1]);
         bytes.extend(b"a\0");
-        while (bytes.len() - 12) % 8 != 0 {
+        while !(bytes.len() - 12).is_multiple_of(8) {
             bytes.push(0);
         }
         if let Some(name) = extension {

@@ -86,7 +86,7 @@ pub(super) fn holds(part: GitPart, bytes: &[u8]) -> Option<String> {
             IndexReading::Unknown => Some(format!("? {}", hash(blake3::hash(bytes)))),
         },
         GitPart::Log | GitPart::StashLog => {
-            let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+            let lines = bytes.split(|byte| *byte == b'\n').count() - 1;
             Some(format!("{lines} {}", hash(blake3::hash(bytes))))
         }
         GitPart::Mark | GitPart::Note => Some(hash(blake3::hash(bytes))),

@@ -191,19 +191,16 @@ impl RepositoryState {
             }
             GitFileLookup::File(file) => {
                 let read = file.bytes.len() as u64;
-                match part::holds(part, &file.bytes) {
-                    Some(holds) => {
-                        let part = StatePart {
-                            bytes: file.bytes,
-                            mode: file.mode,
-                            holds,
-                        };
-                        self.parts.insert(path, part);
-                    }
-                    None => {
-                        let hash = blake3::hash(&file.bytes).to_hex().to_string();
-                        self.unread.insert(path, hash);
-                    }
+                if let Some(holds) = part::holds(part, &file.bytes) {
+                    let part = StatePart {
+                        bytes: file.bytes,
+                        mode: file.mode,
+                        holds,
+                    };
+                    self.parts.insert(path, part);
+                } else {
+                    let hash = blake3::hash(&file.bytes).to_hex().to_string();
+                    self.unread.insert(path, hash);
                 }
                 Ok(read)
             }

@@ -131,7 +131,7 @@ struct Lock<'p> {
     path: &'p WorkPath,
     directory: OwnedFd,
     name: &'p str,
-    lock_name: String,
+    beside: String,
     file: OwnedFd,
     is_held: bool,
 }
@@ -139,13 +139,13 @@ struct Lock<'p> {
 impl<'p> Lock<'p> {
     fn take(jail: &Jail, path: &'p WorkPath, mode: u32) -> Result<Self, OpsError> {
         let parent = jail.parent_or_make(path)?;
-        let lock_name = format!("{}.lock", parent.name);
+        let beside = format!("{}.lock", parent.name);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let mode = Mode::from_raw_mode(mode & 0o666);
         let file = retry_on_intr(|| {
             openat(
                 &parent.directory,
-                lock_name.as_str(),
+                beside.as_str(),
                 flags | OFlags::CLOEXEC,
                 mode,
             )
@@ -161,7 +161,7 @@ impl<'p> Lock<'p> {
             path,
             name: parent.name,
             directory: parent.directory,
-            lock_name,
+            beside,
             file,
             is_held: true,
         })
@@ -184,7 +184,7 @@ impl<'p> Lock<'p> {
     fn commit(mut self) -> Result<(), OpsError> {
         let renamed = renameat(
             &self.directory,
-            self.lock_name.as_str(),
+            self.beside.as_str(),
             &self.directory,
             self.name,
         );
@@ -194,7 +194,7 @@ impl<'p> Lock<'p> {
                 unlinkat(&self.directory, self.name, AtFlags::REMOVEDIR).and_then(|()| {
                     renameat(
                         &self.directory,
-                        self.lock_name.as_str(),
+                        self.beside.as_str(),
                         &self.directory,
                         self.name,
                     )
@@ -212,9 +212,8 @@ impl<'p> Lock<'p> {
     /// Removes the part itself.
     fn remove_part(&self) -> Result<(), OpsError> {
         match unlinkat(&self.directory, self.name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            // An empty directory of that name beside a packed ref.
-            Err(Errno::ISDIR) => Ok(()),
+            // EISDIR: an empty directory of that name beside a packed ref.
+            Ok(()) | Err(Errno::NOENT | Errno::ISDIR) => Ok(()),
             Err(errno) => Err(self.fail(errno)),
         }
     }
@@ -223,7 +222,7 @@ impl<'p> Lock<'p> {
 impl Drop for Lock<'_> {
     fn drop(&mut self) {
         if self.is_held {
-            let _ = unlinkat(&self.directory, self.lock_name.as_str(), AtFlags::empty());
+            let _ = unlinkat(&self.directory, self.beside.as_str(), AtFlags::empty());
         }
     }
 }
