@@ -10,6 +10,7 @@ mod commands;
 mod exit;
 mod interrupt;
 mod prompt;
+mod scope;
 mod stop;
 mod terminal;
 mod view;

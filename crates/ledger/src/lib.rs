@@ -85,6 +85,7 @@ mod search_words;
 mod space;
 mod sqlite;
 mod store;
+mod stored_history;
 mod transfer;
 mod transfer_error;
 mod transfer_row;

@@ -61,7 +61,7 @@ pub(crate) async fn run(args: &ExplainArgs, app: &App) -> Result<Exit, Stop> {
         ledger, recovery, ..
     } = Record::open_to_look(&places).await?;
     app.recovered(&recovery);
-    let scope = RecordScope::find(args.workspaces, &ledger, app).await?;
+    let scope = RecordScope::find(args.workspaces, &ledger, app.places()?).await?;
     let call = lookup::call(&ledger, &args.id, scope.filter()).await?;
     let events = ledger
         .events(&TenantId::local(), call.id)

@@ -313,7 +313,7 @@ async fn list(args: LogArgs, ledger: &StoredLedger, app: &App) -> Result<Exit, S
     // Lists look at what is not caught up with one by one; in a long record that takes longer.
     let caught_up = catch_up(ledger, app).await;
     caught_up.map_err(|error| Stop::ledger(&error))?;
-    let scope = RecordScope::find(args.calls.workspaces, ledger, app).await?;
+    let scope = RecordScope::find(args.calls.workspaces, ledger, app.places()?).await?;
     let mut query = CallQuery {
         filter: args.calls.filter(&scope),
         session: args.session,

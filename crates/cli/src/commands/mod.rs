@@ -20,7 +20,6 @@ pub(crate) mod mcp;
 pub(crate) mod policy;
 pub(crate) mod record;
 pub(crate) mod recover;
-pub(crate) mod scope;
 pub(crate) mod selection;
 pub(crate) mod sessions;
 pub(crate) mod show;
@@ -38,6 +37,7 @@ use haft_ledger::Recovery;
 use crate::{
     args::{Command, GlobalArgs},
     exit::Exit,
+    scope,
     stop::Stop,
     terminal::{Output, Page, Style},
 };

@@ -56,7 +56,7 @@ pub(crate) async fn run(args: &SessionsArgs, app: &App) -> Result<Exit, Stop> {
     app.recovered(&recovery);
     let caught_up = log::catch_up(&ledger, app).await;
     caught_up.map_err(|error| Stop::ledger(&error))?;
-    let scope = RecordScope::find(args.workspaces, &ledger, app).await?;
+    let scope = RecordScope::find(args.workspaces, &ledger, app.places()?).await?;
     let sessions = ledger
         .sessions(&TenantId::local(), scope.only(), args.limit)
         .await

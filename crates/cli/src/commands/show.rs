@@ -53,7 +53,7 @@ pub(crate) async fn run(args: &ShowArgs, app: &App) -> Result<Exit, Stop> {
     app.recovered(&recovery);
     let tenant = TenantId::local();
     let failed = |error| Stop::ledger(&error);
-    let scope = RecordScope::find(args.workspaces, &ledger, app).await?;
+    let scope = RecordScope::find(args.workspaces, &ledger, app.places()?).await?;
     let call = lookup::call(&ledger, &args.id, scope.filter()).await?;
     let events = ledger.events(&tenant, call.id).await.map_err(failed)?;
     let changes = ledger.changes(&tenant, &[call.id]).await.map_err(failed)?;

@@ -149,7 +149,7 @@ pub(crate) async fn run(args: &StatsArgs, app: &App) -> Result<Exit, Stop> {
     app.recovered(&recovery);
     let caught_up = log::catch_up(&ledger, app).await;
     caught_up.map_err(|error| Stop::ledger(&error))?;
-    let scope = RecordScope::find(args.calls.workspaces, &ledger, app).await?;
+    let scope = RecordScope::find(args.calls.workspaces, &ledger, app.places()?).await?;
     let now = SystemClock.now();
     let mut filter = args.calls.filter(&scope);
     let since = filter

@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &StatusArgs, app: &App) -> Result<Exit, Stop> {
         ledger, recovery, ..
     } = Record::open_to_look(&app.places()?).await?;
     app.recovered(&recovery);
-    let scope = RecordScope::find(args.workspaces, &ledger, app).await?;
+    let scope = RecordScope::find(args.workspaces, &ledger, app.places()?).await?;
     let waits = approvals::pending(&ledger, &scope, MAX_LISTED).await?;
     let running = calls(&ledger, scope.filter(), CallOutcome::Open).await?;
     // A call that waits for a person does not run.

@@ -31,8 +31,8 @@ use self::{
     update::{Event, WatchAction},
 };
 use crate::{
-    commands::{approvals::is_wanted, scope::RecordScope},
     exit::Exit,
+    scope::{RecordScope, is_wanted},
     stop::Stop,
     terminal::Output,
     view::question::MAX_LISTED,

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::detail::Detail;
 use crate::{
-    commands::scope::shown_in,
+    scope::shown_in,
     terminal::visible,
     view::{question, table::cut_beginning},
 };

@@ -161,8 +161,8 @@ fn an_answer_from_elsewhere_takes_the_notification_back() {
     let desktop = Desktop::new(&stage, "none");
     let call = desktop.call(&stage, &WRITE);
     desktop.until("shown");
-    let question = stage.json(&["approvals", "--json"]);
-    let text = |name: &str| question[name].as_str().unwrap();
+    let questions = stage.json(&["approvals", "--json"]);
+    let text = |name: &str| questions[0][name].as_str().unwrap();
     stage
         .haft(&[
             "approve",

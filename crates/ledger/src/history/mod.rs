@@ -5,5 +5,4 @@ pub(crate) mod changes;
 pub(crate) mod facts;
 pub(crate) mod read;
 pub(crate) mod replay;
-mod stored;
 pub(crate) mod verify;

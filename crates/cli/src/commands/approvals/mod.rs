@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 
 use super::{
     App,
-    scope::{RecordScope, WorkspaceArgs, shown_in, workspace_of},
+    scope::{RecordScope, WorkspaceArgs, is_wanted, shown_in, workspace_of},
 };
 use crate::{
     exit::Exit,
@@ -135,7 +135,7 @@ pub(crate) async fn run(args: &ApprovalsArgs, app: &App) -> Result<Exit, Stop> {
             ));
         }
         let desk = RecordedQuestions::open(app).await?;
-        let scope = RecordScope::find(args.workspaces, &desk.ledger, app).await?;
+        let scope = RecordScope::find(args.workspaces, &desk.ledger, app.places()?).await?;
         let settling = settle_what_is_left(app)?;
         let questions = watch::WatchedQuestions {
             ledger: desk.ledger.clone(),
@@ -150,7 +150,7 @@ pub(crate) async fn run(args: &ApprovalsArgs, app: &App) -> Result<Exit, Stop> {
         return watched;
     }
     let desk = RecordedQuestions::open(app).await?;
-    let scope = RecordScope::find(args.workspaces, &desk.ledger, app).await?;
+    let scope = RecordScope::find(args.workspaces, &desk.ledger, app.places()?).await?;
     let all = desk.pending(MAX_LISTED).await?.len();
     let pending = pending(&desk.ledger, &scope, MAX_LISTED).await?;
     if app.output.format() == Format::Json {
@@ -218,19 +218,6 @@ pub(crate) async fn pending(
         }
     }
     Ok(wanted)
-}
-
-/// Whether a question is about a workspace that is meant. One whose workspace nobody knows is shown.
-pub(crate) async fn is_wanted(
-    ledger: &StoredLedger,
-    question: &Approval,
-    scope: &RecordScope,
-) -> bool {
-    let Some(only) = scope.only() else {
-        return true;
-    };
-    let workspace = workspace_of(ledger, question).await;
-    workspace.is_none_or(|workspace| workspace == *only)
 }
 
 /// What people know the workspace of a question by.

@@ -21,7 +21,7 @@ pub(super) struct ListArgs {
 /// Runs the command.
 pub(super) async fn run(args: ListArgs, app: &App) -> Result<Exit, Stop> {
     let ledger = open(app).await?;
-    let scope = RecordScope::find(args.workspaces, &ledger, app).await?;
+    let scope = RecordScope::find(args.workspaces, &ledger, app.places()?).await?;
     let mut grants = Vec::new();
     let mut elsewhere = 0_usize;
     for grant in living(&ledger).await? {

@@ -35,7 +35,7 @@ pub(super) async fn run(args: &RevokeArgs, app: &App) -> Result<Exit, Stop> {
         let workspaces = WorkspaceArgs {
             all_workspaces: args.all_workspaces,
         };
-        let scope = RecordScope::find(workspaces, &ledger, app).await?;
+        let scope = RecordScope::find(workspaces, &ledger, app.places()?).await?;
         let mut chosen = Vec::new();
         for grant in &living {
             let place = place_of(grant, &ledger, &scope).await?;

@@ -139,7 +139,7 @@ pub(super) async fn run(args: ReplayArgs, app: &App) -> Result<Exit, Stop> {
     let of_workspace = if args.workspaces.all_workspaces {
         CallFilter::default()
     } else {
-        let scope = RecordScope::find(args.workspaces, &ledger, app).await?;
+        let scope = RecordScope::find(args.workspaces, &ledger, app.places()?).await?;
         scope.filter()
     };
     let calls = CallFilter {

@@ -10,8 +10,10 @@ use haft_contract::{
     },
 };
 
-use super::{changes, facts, read, replay};
-use crate::ledger::StoredLedger;
+use crate::{
+    history::{changes, facts, read, replay},
+    ledger::StoredLedger,
+};
 
 impl History for StoredLedger {
     fn call<'a>(

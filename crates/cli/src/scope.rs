@@ -6,11 +6,10 @@ use haft_contract::{
     TenantId, WorkspaceId,
     host::{Approval, CallFilter, History, StoredCall},
 };
-use haft_host::this_workspace::RecordedWorkspaces;
+use haft_host::{config::ConfigPlaces, this_workspace::RecordedWorkspaces};
 use haft_ledger::StoredLedger;
 use serde_json::Value;
 
-use super::App;
 use crate::stop::Stop;
 
 /// Which workspaces.
@@ -32,10 +31,10 @@ impl RecordScope {
     pub(crate) async fn find(
         args: WorkspaceArgs,
         ledger: &StoredLedger,
-        app: &App,
+        places: ConfigPlaces,
     ) -> Result<Self, Stop> {
         let tenant = TenantId::local();
-        let workspaces = RecordedWorkspaces::read(ledger, &tenant, app.places()?);
+        let workspaces = RecordedWorkspaces::read(ledger, &tenant, places);
         let workspaces = workspaces.await.map_err(|error| Stop::ledger(&error))?;
         Ok(Self {
             workspaces,
@@ -96,4 +95,17 @@ pub(crate) async fn workspace_of(
 pub(crate) fn shown_in(question: &Approval) -> Option<&str> {
     let form = question.form.as_ref()?;
     form.get("workspace").and_then(Value::as_str)
+}
+
+/// Whether a question is about a workspace that is meant. One whose workspace nobody knows is shown.
+pub(crate) async fn is_wanted(
+    ledger: &StoredLedger,
+    question: &Approval,
+    scope: &RecordScope,
+) -> bool {
+    let Some(only) = scope.only() else {
+        return true;
+    };
+    let workspace = workspace_of(ledger, question).await;
+    workspace.is_none_or(|workspace| workspace == *only)
 }
