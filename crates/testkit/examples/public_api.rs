@@ -78,6 +78,11 @@ fn compare(name: &str) -> Result<(), String> {
 /// Has rustdoc describe a crate; where the description is.
 fn describe(name: &str) -> Result<PathBuf, String> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    // What is built with `RUSTC_BOOTSTRAP` is not what the other steps build, and in their directory
+    // each would build everything anew after the other.
+    let target = env::var_os("CARGO_TARGET_DIR");
+    let target = target.map_or_else(|| Path::new(ROOT).join("target"), PathBuf::from);
+    let target = target.join("public-api");
     let status = Command::new(cargo)
         .current_dir(ROOT)
         .args([
@@ -91,6 +96,7 @@ fn describe(name: &str) -> Result<PathBuf, String> {
         ])
         .args(["-Z", "unstable-options", "--output-format", "json"])
         // The form is versioned, and the reader refuses one it does not know.
+        .env("CARGO_TARGET_DIR", &target)
         .env("RUSTC_BOOTSTRAP", name.replace('-', "_"))
         .env_remove("RUSTDOCFLAGS")
         .status()
@@ -98,7 +104,5 @@ fn describe(name: &str) -> Result<PathBuf, String> {
     if !status.success() {
         return Err(format!("rustdoc could not describe `{name}`"));
     }
-    let target = env::var_os("CARGO_TARGET_DIR");
-    let target = target.map_or_else(|| Path::new(ROOT).join("target"), PathBuf::from);
     Ok(target.join(format!("doc/{}.json", name.replace('-', "_"))))
 }

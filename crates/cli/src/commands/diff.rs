@@ -8,7 +8,7 @@ use haft_contract::{
     host::{ArtifactStore, Ledger as _, LedgerErrorKind},
     ops::GitPart,
 };
-use haft_host::{Record, WorkspaceSource};
+use haft_host::WorkspaceSource;
 use haft_tools::{
     change::{FileChange, ShownChange},
     undo::{FileState, FoldedChange, git_lines},
@@ -52,10 +52,7 @@ pub(crate) struct DiffArgs {
 pub(crate) async fn run(args: &DiffArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
     let operations = WorkspaceSource::of(&settings).open().await?;
-    let Record {
-        ledger, recovery, ..
-    } = Record::open_to_look(&settings.places).await?;
-    app.recovered(&recovery);
+    let ledger = app.record().await?;
     let principal = operator(&app.env)?;
     let here = operations.workspace_id();
     let changed = args.selection.find(&ledger, &principal, &here).await?;

@@ -5,14 +5,10 @@ use haft_contract::{
     TenantId, Terminal,
     host::{History as _, Policy as _, StoredCall, StoredEvent},
 };
-use haft_host::Record;
 use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 
-use super::{
-    App, lookup,
-    scope::{RecordScope, WorkspaceArgs},
-};
+use super::{App, lookup, scope::WorkspaceArgs};
 use crate::{
     exit::Exit,
     stop::Stop,
@@ -57,11 +53,7 @@ struct ExplainView {
 /// Runs the command.
 pub(crate) async fn run(args: &ExplainArgs, app: &App) -> Result<Exit, Stop> {
     let places = app.places()?;
-    let Record {
-        ledger, recovery, ..
-    } = Record::open_to_look(&places).await?;
-    app.recovered(&recovery);
-    let scope = RecordScope::find(args.workspaces, &ledger, app.places()?).await?;
+    let (ledger, scope) = app.record_of(args.workspaces).await?;
     let call = lookup::call(&ledger, &args.id, scope.filter()).await?;
     let events = ledger
         .events(&TenantId::local(), call.id)

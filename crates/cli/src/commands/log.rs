@@ -16,7 +16,7 @@ use haft_contract::{
         Timestamp, Verification,
     },
 };
-use haft_host::{Record, error::chain, record_file, relative_time::RelativeTime};
+use haft_host::{error::chain, record_file, relative_time::RelativeTime};
 use haft_ledger::{SignatureCheck, StoredLedger, TransferError};
 use haft_runtime::SystemClock;
 use serde::Serialize;
@@ -165,10 +165,7 @@ impl KeyArgs {
 
 /// Runs the command.
 pub(crate) async fn run(args: LogArgs, app: &App) -> Result<Exit, Stop> {
-    let Record {
-        ledger, recovery, ..
-    } = Record::open_to_look(&app.places()?).await?;
-    app.recovered(&recovery);
+    let ledger = app.record().await?;
     match args.command {
         Some(LogCommand::Verify { file: None, .. }) => verify(&ledger, app).await,
         Some(LogCommand::Verify {

@@ -31,13 +31,16 @@ pub(crate) mod undo;
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use haft_host::config::{ConfigPlaces, Env, Settings};
-use haft_ledger::Recovery;
+use haft_host::{
+    Record,
+    config::{ConfigPlaces, Env, Settings},
+};
+use haft_ledger::{Recovery, StoredLedger};
 
 use crate::{
     args::{Command, GlobalArgs},
     exit::Exit,
-    scope,
+    scope::{self, RecordScope, WorkspaceArgs},
     stop::Stop,
     terminal::{Output, Page, Style},
 };
@@ -95,6 +98,23 @@ impl App {
     /// Reads the configuration.
     pub(crate) fn settings(&self) -> Result<Settings, Stop> {
         Ok(self.places()?.settings()?)
+    }
+
+    /// Opens the record to look at it, and says what is missing from it.
+    pub(crate) async fn record(&self) -> Result<StoredLedger, Stop> {
+        let record = Record::open_to_look(&self.places()?).await?;
+        self.recovered(&record.recovery);
+        Ok(record.ledger)
+    }
+
+    /// Opens the record to look at the calls of these workspaces.
+    pub(crate) async fn record_of(
+        &self,
+        workspaces: WorkspaceArgs,
+    ) -> Result<(StoredLedger, RecordScope), Stop> {
+        let ledger = self.record().await?;
+        let scope = RecordScope::find(workspaces, &ledger, self.places()?).await?;
+        Ok((ledger, scope))
     }
 
     /// Prints notes that are not results.

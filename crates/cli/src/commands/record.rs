@@ -4,7 +4,6 @@
 use clap::{Args, Subcommand};
 use haft_contract::TenantId;
 use haft_host::{
-    Record,
     record_migration::{MigrationTarget, migrate},
     record_size::{self, RecordSize},
     relative_time::RelativeTime,
@@ -58,10 +57,7 @@ pub(crate) async fn run(args: &RecordArgs, app: &App) -> Result<Exit, Stop> {
 
 async fn size(app: &App) -> Result<Exit, Stop> {
     let places = app.places()?;
-    let Record {
-        ledger, recovery, ..
-    } = Record::open_to_look(&places).await?;
-    app.recovered(&recovery);
+    let ledger = app.record().await?;
     let measured = record_size::measure(&ledger, &TenantId::local(), &places).await;
     let measured = measured.map_err(|error| Stop::ledger(&error))?;
     let RecordSize {
@@ -116,10 +112,7 @@ async fn prune(older_than: Option<RelativeTime>, app: &App) -> Result<Exit, Stop
     if let Some(age) = older_than {
         retention.kept_for = age.period();
     }
-    let Record {
-        ledger, recovery, ..
-    } = Record::open_to_look(&settings.places).await?;
-    app.recovered(&recovery);
+    let ledger = app.record().await?;
     let removed = record_size::prune(&ledger, retention).await;
     let removed = removed.map_err(|error| Stop::ledger(&error))?;
     if app.output.format() == Format::Json {

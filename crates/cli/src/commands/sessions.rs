@@ -5,7 +5,6 @@ use haft_contract::{
     TenantId,
     host::{History as _, StoredSession},
 };
-use haft_host::Record;
 use serde::Serialize;
 
 use super::{
@@ -50,13 +49,9 @@ struct SessionView {
 
 /// Runs the command.
 pub(crate) async fn run(args: &SessionsArgs, app: &App) -> Result<Exit, Stop> {
-    let Record {
-        ledger, recovery, ..
-    } = Record::open_to_look(&app.places()?).await?;
-    app.recovered(&recovery);
+    let (ledger, scope) = app.record_of(args.workspaces).await?;
     let caught_up = log::catch_up(&ledger, app).await;
     caught_up.map_err(|error| Stop::ledger(&error))?;
-    let scope = RecordScope::find(args.workspaces, &ledger, app.places()?).await?;
     let sessions = ledger
         .sessions(&TenantId::local(), scope.only(), args.limit)
         .await

@@ -5,14 +5,10 @@ use haft_contract::{
     TenantId,
     host::{History as _, Ledger as _},
 };
-use haft_host::Record;
 use haft_tools::undo::{FoldedChanges, git_lines};
 use serde::Serialize;
 
-use super::{
-    App, diff, lookup,
-    scope::{RecordScope, WorkspaceArgs},
-};
+use super::{App, diff, lookup, scope::WorkspaceArgs};
 use crate::{
     exit::Exit,
     stop::Stop,
@@ -47,13 +43,9 @@ struct ShowView {
 
 /// Runs the command.
 pub(crate) async fn run(args: &ShowArgs, app: &App) -> Result<Exit, Stop> {
-    let Record {
-        ledger, recovery, ..
-    } = Record::open_to_look(&app.places()?).await?;
-    app.recovered(&recovery);
+    let (ledger, scope) = app.record_of(args.workspaces).await?;
     let tenant = TenantId::local();
     let failed = |error| Stop::ledger(&error);
-    let scope = RecordScope::find(args.workspaces, &ledger, app.places()?).await?;
     let call = lookup::call(&ledger, &args.id, scope.filter()).await?;
     let events = ledger.events(&tenant, call.id).await.map_err(failed)?;
     let changes = ledger.changes(&tenant, &[call.id]).await.map_err(failed)?;

@@ -8,7 +8,6 @@ use haft_contract::{
         CallFilter, Clock as _, History as _, StatsGroup, StatsKey, StatsQuery, StatsRow, Timestamp,
     },
 };
-use haft_host::Record;
 use haft_ledger::StoredLedger;
 use haft_runtime::SystemClock;
 use jiff::civil;
@@ -143,13 +142,9 @@ impl CountView {
 
 /// Runs the command.
 pub(crate) async fn run(args: &StatsArgs, app: &App) -> Result<Exit, Stop> {
-    let Record {
-        ledger, recovery, ..
-    } = Record::open_to_look(&app.places()?).await?;
-    app.recovered(&recovery);
+    let (ledger, scope) = app.record_of(args.calls.workspaces).await?;
     let caught_up = log::catch_up(&ledger, app).await;
     caught_up.map_err(|error| Stop::ledger(&error))?;
-    let scope = RecordScope::find(args.calls.workspaces, &ledger, app.places()?).await?;
     let now = SystemClock.now();
     let mut filter = args.calls.filter(&scope);
     let since = filter

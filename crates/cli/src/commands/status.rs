@@ -5,7 +5,6 @@ use haft_contract::{
     TenantId, Terminal,
     host::{Approval, CallFilter, CallOutcome, CallQuery, Clock as _, History as _, StoredCall},
 };
-use haft_host::Record;
 use haft_ledger::StoredLedger;
 use haft_runtime::SystemClock;
 use serde::Serialize;
@@ -48,11 +47,7 @@ struct StatusView {
 
 /// Runs the command.
 pub(crate) async fn run(args: &StatusArgs, app: &App) -> Result<Exit, Stop> {
-    let Record {
-        ledger, recovery, ..
-    } = Record::open_to_look(&app.places()?).await?;
-    app.recovered(&recovery);
-    let scope = RecordScope::find(args.workspaces, &ledger, app.places()?).await?;
+    let (ledger, scope) = app.record_of(args.workspaces).await?;
     let waits = approvals::pending(&ledger, &scope, MAX_LISTED).await?;
     let running = calls(&ledger, scope.filter(), CallOutcome::Open).await?;
     // A call that waits for a person does not run.

@@ -9,7 +9,7 @@ use haft_contract::{
     CallEvent, CallRequest, DeniedBy, ErrorKind, Outcome, ProviderId, WorkPath,
     event::RecordedEvent, ops::GitPart, preview::MAX_PREVIEW_BYTES,
 };
-use haft_host::{Record, WorkspaceSource};
+use haft_host::WorkspaceSource;
 use haft_tools::{
     catalog::undo_tool,
     undo::{FileState, MAX_UNDO_PATHS},
@@ -53,10 +53,7 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
     let principal = operator(&app.env)?;
     let operations = WorkspaceSource::of(&settings).open().await?;
-    let Record {
-        ledger, recovery, ..
-    } = Record::open_to_look(&settings.places).await?;
-    app.recovered(&recovery);
+    let ledger = app.record().await?;
     let here = operations.workspace_id();
     let changed = args.selection.find(&ledger, &principal, &here).await?;
     app.notes(&notes(&changed));

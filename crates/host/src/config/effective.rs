@@ -34,14 +34,28 @@ pub enum ValueOrigin {
     },
 }
 
+/// A file and what it says.
+struct ParsedSource<'s> {
+    source: &'s PolicySource,
+    document: DeTable<'s>,
+}
+
 /// Every value that these files set, and the defaults of the other keys.
 pub fn effective_values(sources: &[PolicySource]) -> Vec<EffectiveValue> {
+    // A file with a mistake has been refused before.
+    let documents: Vec<ParsedSource<'_>> = sources
+        .iter()
+        .filter_map(|source| {
+            let document = DeTable::parse(&source.text).ok()?.into_inner();
+            Some(ParsedSource { source, document })
+        })
+        .collect();
     let mut found = Vec::new();
     for table in tables() {
         for key in table.keys.iter().filter(|key| key.kind != "table") {
-            let mut set: Vec<EffectiveValue> = sources
+            let mut set: Vec<EffectiveValue> = documents
                 .iter()
-                .flat_map(|source| written(source, table, key))
+                .flat_map(|parsed| written(parsed, table, key))
                 .collect();
             let twice = |one: &EffectiveValue, all: &[EffectiveValue]| {
                 all.iter().filter(|other| other.table == one.table).count() > 1
@@ -74,13 +88,10 @@ pub fn effective_values(sources: &[PolicySource]) -> Vec<EffectiveValue> {
 }
 
 /// The values of a key in one file, in every table that has it.
-fn written(source: &PolicySource, table: &KeyTable, key: &ConfigKey) -> Vec<EffectiveValue> {
-    // A file with a mistake has been refused before.
-    let Ok(document) = DeTable::parse(&source.text) else {
-        return Vec::new();
-    };
+fn written(parsed: &ParsedSource<'_>, table: &KeyTable, key: &ConfigKey) -> Vec<EffectiveValue> {
+    let source = parsed.source;
     let mut found = Vec::new();
-    for (name, place) in places(document.get_ref(), &table.name) {
+    for (name, place) in places(&parsed.document, &table.name) {
         let Some((written, value)) = place.get_key_value(key.key.as_str()) else {
             continue;
         };

@@ -53,6 +53,7 @@ pub(super) enum FormCheck {
     Elsewhere,
     Remote,
     Alone,
+    Single,
     Writes,
     Others,
     Kept,
@@ -61,6 +62,7 @@ pub(super) enum FormCheck {
     Scratch,
     Script,
     Selects,
+    Prints,
 }
 
 /// What a word that is known only when it runs counts as.
@@ -257,6 +259,7 @@ fn form(line: &str) -> Result<CommandForm, String> {
                 "elsewhere" => FormCheck::Elsewhere,
                 "remote" => FormCheck::Remote,
                 "alone" => FormCheck::Alone,
+                "single" => FormCheck::Single,
                 "writes" => FormCheck::Writes,
                 "others" => FormCheck::Others,
                 "kept" => FormCheck::Kept,
@@ -265,6 +268,7 @@ fn form(line: &str) -> Result<CommandForm, String> {
                 "scratch" => FormCheck::Scratch,
                 "script" => FormCheck::Script,
                 "selects" => FormCheck::Selects,
+                "prints" => FormCheck::Prints,
                 other => return Err(format!("unknown check `{other}`")),
             });
         } else if let Some(word) = token.strip_prefix('!') {

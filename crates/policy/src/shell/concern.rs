@@ -189,6 +189,7 @@ impl CommandPlace<'_> {
                 _ => names_another_machine(word),
             }),
             FormCheck::Alone => operands().next().is_none(),
+            FormCheck::Single => operands().count() == 1,
             FormCheck::Writes => writes_configuration(words),
             FormCheck::Others => operands().any(|word| !is_own_process(word)),
             FormCheck::Kept => self.keeps(forms, name, words),
@@ -209,6 +210,7 @@ impl CommandPlace<'_> {
             FormCheck::Selects => {
                 self.redirections.is_empty() && operands().count() > 0 && operands().all(selects)
             }
+            FormCheck::Prints => prints(words),
         }
     }
 
@@ -326,6 +328,26 @@ fn selects(word: &Word) -> bool {
         "read",
     ];
     word.text().is_some() && !says(word, &changes)
+}
+
+/// Whether `awk` writes to no file and starts nothing: only what follows a `print` can be a redirection,
+/// and a pipe, `system` and what is loaded have their own signs.
+fn prints(words: &[Word]) -> bool {
+    let harmless = |text: &str| {
+        let printed = text.split_once("print").map_or("", |(_, rest)| rest);
+        text.starts_with("-F")
+            || !(printed.contains('>')
+                || text.replace("||", "").contains('|')
+                || text.contains("system")
+                || text.contains('@'))
+    };
+    let mut words = words.iter().skip(1);
+    words.all(|word| match &word.value {
+        Value::Literal(text) => harmless(text),
+        // Files, unless it is the program.
+        Value::Glob(text) => text.contains('/') && harmless(text),
+        Value::Given | Value::Unknown => false,
+    })
 }
 
 fn is_option(word: &Word) -> bool {

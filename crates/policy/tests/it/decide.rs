@@ -28,6 +28,7 @@ fn careful_allows_looking_and_asks_before_changes() {
             "git status",
             "cat src/*.rs | grep -n x | sort",
             "rg x",
+            "gofmt -l .",
         ] {
             check(&careful, &Call::bash(looks).tier(tier), Allow);
         }
@@ -51,6 +52,9 @@ fn careful_allows_looking_and_asks_before_changes() {
         "bash tests/run.sh",
         "git add -A && git commit -m 'Say why'",
         "sqlite3 a.db 'select * from t'",
+        "awk -F, 'NR > 1 { n += $2 } END { print n }' data/a.csv",
+        "ruff check . && ruff format --check .",
+        "python3 -m json.tool a.json",
     ] {
         check(&careful, &Call::bash(routine).tier(Tier::T2), Allow);
         check(&careful, &Call::staying_bash(routine).tier(Tier::T2), Ask);
@@ -74,6 +78,26 @@ fn careful_allows_looking_and_asks_before_changes() {
         "sqlite3 a.db 'update t set x = 1'",
         "curl -o f localhost:80",
         "make > log",
+        "python3 -m black .",
+        "python3 -m venv v",
+        "python3 -m json.tool a.json b.json",
+        "ruff format .",
+        "ruff check --fix .",
+        "black -l 100 .",
+        "isort .",
+        "autopep8 -i a.py",
+        "prettier -w src",
+        "gofmt -w -l .",
+        "golangci-lint run --fix",
+        "rubocop --autocorrect",
+        "biome check --write",
+        "deno fmt",
+        "wget localhost:80/f",
+        "awk '{ print > \"f\" }' a",
+        "awk '{ print $1 | \"sh\" }' a",
+        "awk 'BEGIN { system(\"touch f\") }'",
+        "awk -f program a",
+        "git diff --output=f",
         "unknown",
     ] {
         let decision = Call::bash(changes).tier(Tier::T2).decide(&careful);

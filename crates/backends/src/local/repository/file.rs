@@ -64,7 +64,11 @@ pub(super) fn read(jail: &Jail, path: &str, max_bytes: u64) -> Result<GitFileLoo
     }))
 }
 
-/// The names in a directory with their kinds; none if it is not there.
+/// How many names of one directory are read. Git packs references long before.
+const MAX_NAMES: usize = 65_536;
+
+/// The names in a directory with their kinds; none if it is not there, and an error if there are more
+/// than [`MAX_NAMES`].
 pub(super) fn names(jail: &Jail, path: &str) -> Result<Vec<(String, FileType)>, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
     let directory = match jail.open_bytes(path.as_bytes(), flags, Lookup::Full) {
@@ -80,6 +84,9 @@ pub(super) fn names(jail: &Jail, path: &str) -> Result<Vec<(String, FileType)>, 
             continue;
         };
         if name != "." && name != ".." {
+            if found.len() == MAX_NAMES {
+                return Err(Errno::OVERFLOW);
+            }
             found.push((name.to_owned(), entry.file_type()));
         }
     }

@@ -89,10 +89,7 @@ struct RecordedQuestions {
 
 impl RecordedQuestions {
     async fn open(app: &App) -> Result<Self, Stop> {
-        let Record {
-            ledger, recovery, ..
-        } = Record::open_to_look(&app.places()?).await?;
-        app.recovered(&recovery);
+        let ledger = app.record().await?;
         let identity = crate::args::IdentityArgs::default();
         let name = identity.principal(&app.env)?.user.to_string();
         Ok(Self {

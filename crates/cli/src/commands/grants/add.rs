@@ -11,7 +11,7 @@ use haft_contract::{
 use haft_host::{Assembly, HostBuilder, WorkspaceSource, config::Settings, error::chain, problem};
 use haft_policy::{CedarPolicy, GrantRule, PolicySource};
 
-use super::{App, Exit, Stop, now, open};
+use super::{App, Exit, Stop, now};
 use crate::commands::approvals::may_answer;
 use crate::{
     args::IdentityArgs,
@@ -84,7 +84,7 @@ pub(super) async fn run(args: AddArgs, app: &App) -> Result<Exit, Stop> {
     if !args.yes {
         ask(&rules, &grants, app).await?;
     }
-    let ledger = open(app).await?;
+    let ledger = app.record().await?;
     let store = ledger.grants();
     for grant in &grants {
         let kept = store.add(grant.clone()).await;

@@ -69,15 +69,6 @@ pub(crate) async fn holding(
     Ok(holding)
 }
 
-/// The record, opened for one of these commands.
-async fn open(app: &App) -> Result<StoredLedger, Stop> {
-    let Record {
-        ledger, recovery, ..
-    } = Record::open_to_look(&app.places()?).await?;
-    app.recovered(&recovery);
-    Ok(ledger)
-}
-
 /// Every grant that has not ended, oldest first.
 async fn living(ledger: &StoredLedger) -> Result<Vec<Grant>, Stop> {
     let grants = ledger.grants();

@@ -5,7 +5,7 @@ use haft_contract::TenantId;
 use haft_contract::host::{Grant, Ledger as _};
 use serde_json::json;
 
-use super::{App, Exit, GrantPlace, RecordScope, Stop, living, open, place_of};
+use super::{App, Exit, GrantPlace, RecordScope, Stop, living, place_of};
 use crate::{
     commands::scope::WorkspaceArgs,
     terminal::{Format, Page, Style},
@@ -29,7 +29,7 @@ pub(super) struct RevokeArgs {
 
 /// Runs the command.
 pub(super) async fn run(args: &RevokeArgs, app: &App) -> Result<Exit, Stop> {
-    let ledger = open(app).await?;
+    let ledger = app.record().await?;
     let living = living(&ledger).await?;
     let chosen = if args.all {
         let workspaces = WorkspaceArgs {

@@ -12,7 +12,7 @@ use haft_host::{
     relative_time::RelativeTime,
 };
 
-use super::{App, Exit, Stop, now, open};
+use super::{App, Exit, Stop, now};
 use crate::{
     args::IdentityArgs,
     terminal::{Format, Page, Style},
@@ -32,7 +32,7 @@ pub(super) async fn run(args: &SuggestArgs, app: &App) -> Result<Exit, Stop> {
     let workspace = operations.workspace_id();
     let assembly = HostBuilder::to_look(settings)?.assemble_for_lint().await?;
     assembly.mount_to_look()?;
-    let ledger = open(app).await?;
+    let ledger = app.record().await?;
     let principal = IdentityArgs::default().principal(&app.env)?;
     let grants = super::living(&ledger).await?;
     let history = ApprovalHistory {

@@ -7,7 +7,7 @@ use std::{path::PathBuf, sync::Arc};
 use clap::{Args, ValueEnum};
 use haft_contract::host::{CallFilter, Clock as _};
 use haft_host::{
-    Assembly, HostBuilder, Record,
+    Assembly, HostBuilder,
     config::Settings,
     relative_time::RelativeTime,
     replay::{self, Change, Group, ReplayBaseline, ReplayJudge, Report},
@@ -132,10 +132,7 @@ pub(super) async fn run(args: ReplayArgs, app: &App) -> Result<Exit, Stop> {
         policy: new.policy,
     });
     let since = args.since.map(|ago| ago.before(SystemClock.now()));
-    let Record {
-        ledger, recovery, ..
-    } = Record::open_to_look(&app.places()?).await?;
-    app.recovered(&recovery);
+    let ledger = app.record().await?;
     let of_workspace = if args.workspaces.all_workspaces {
         CallFilter::default()
     } else {
