@@ -1,7 +1,9 @@
 //! Whose state something is: the parts of a principal that decide which session sees what was left
 //! behind, such as its processes and its recent calls.
 
-use haft_contract::{AgentId, Principal, SessionId, SessionKind, TenantId, UserId, WorkspaceId};
+use haft_contract::{
+    AgentId, Principal, SessionId, SessionKind, TenantId, UserId, WorkspaceId, ops::SharedLoopback,
+};
 
 /// One session of one user's agent in one workspace. No other session sees what is stored under it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -29,6 +31,12 @@ impl SessionKey {
     /// The tenant it belongs to.
     pub(crate) fn tenant(&self) -> &TenantId {
         &self.tenant
+    }
+
+    /// The name of the loopback that its commands share. Its parts are quoted, so that no two keys
+    /// have one name.
+    pub(crate) fn loopback(&self) -> SharedLoopback {
+        SharedLoopback::new(format!("{self:?}"))
     }
 
     /// Whether it is this principal's session, in any workspace.

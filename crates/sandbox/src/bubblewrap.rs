@@ -54,6 +54,15 @@ fn is_roots_own(program: &Path) -> bool {
         })
 }
 
+/// Which network a sandbox is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NetworkNamespace {
+    /// One that nobody else is in.
+    Own,
+    /// The one bubblewrap is started in, which is a shared loopback.
+    Entered,
+}
+
 /// The command line that makes these namespaces and runs the init in them. `files` are the
 /// descriptor numbers of the plan's generated files, in order; `description` is the number of the
 /// init's description.
@@ -62,13 +71,13 @@ pub(super) fn arguments(
     streams: Streams,
     files: &[i32],
     description: i32,
+    network: NetworkNamespace,
 ) -> Result<Vec<CString>, Errno> {
     let mut line = BubblewrapLine(Vec::with_capacity(256));
     line.words(&[
         "bwrap",
         "--unshare-user",
         "--unshare-pid",
-        "--unshare-net",
         "--unshare-ipc",
         "--unshare-uts",
         "--unshare-cgroup-try",
@@ -80,6 +89,10 @@ pub(super) fn arguments(
         "--chdir",
         "/",
     ])?;
+    match network {
+        NetworkNamespace::Own => line.words(&["--unshare-net"])?,
+        NetworkNamespace::Entered => {}
+    }
     match streams {
         Streams::Pipes(_) => line.words(&["--new-session"])?,
         // A new session would take the terminal away.

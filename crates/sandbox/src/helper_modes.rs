@@ -3,11 +3,11 @@
 //! A program that embeds Haft calls `haft::helper::run_if_asked` first in `main`, before it starts
 //! threads or reads its arguments; or it ships the `haft-helper` program and names it.
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 use crate::{
     helper::{self, FLAG},
-    init, probe,
+    init, loopback, probe,
     process::warden,
 };
 
@@ -22,10 +22,14 @@ pub fn run_if_asked(other_mode: impl FnOnce(&str) -> Option<ExitCode>) -> Option
         return None;
     }
     let mode = arguments.next();
-    let rest: Vec<String> = arguments
-        .filter_map(|argument| argument.into_string().ok())
+    let whole: Vec<OsString> = arguments.collect();
+    let rest: Vec<String> = whole
+        .iter()
+        .filter_map(|argument| argument.to_str().map(str::to_owned))
         .collect();
     Some(match mode.as_ref().and_then(|mode| mode.to_str()) {
+        Some(loopback::HOLD) => loopback::hold(&whole),
+        Some(loopback::ENTER) => loopback::enter(&whole),
         Some("init") => init::run(&rest),
         Some(warden::MODE) => warden::run(&rest),
         Some("probe") => probe(&rest),

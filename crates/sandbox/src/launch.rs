@@ -25,10 +25,11 @@ use rustix::{
 };
 
 use crate::{
-    bubblewrap,
+    bubblewrap::{self, NetworkNamespace},
     detect::MissingFacility,
     errno, helper,
     limits::{LimitKeepers, ProcessLimit},
+    loopback::{self, HeldLoopback},
     mounts::Mount,
     plan::SandboxPlan,
     spawn::{self, Launch, StartedChild},
@@ -65,6 +66,8 @@ pub(crate) struct LaunchParts<'a> {
     pub(crate) groups: Vec<BorrowedFd<'a>>,
     /// What enforces its limits.
     pub(crate) keepers: LimitKeepers,
+    /// The loopback it shares with others, if it shares one.
+    pub(crate) loopback: Option<&'a HeldLoopback>,
 }
 
 /// A command that runs in a sandbox.
@@ -140,8 +143,22 @@ pub(crate) fn launch(
                 OpsError::new(ErrorKind::TierUnavailable, "bubblewrap is not installed")
             })?;
             let files = handed.add_files(&namespaces.mounts).map_err(errno::error)?;
-            let arguments = bubblewrap::arguments(namespaces, plan.streams, &files, description);
-            (bubblewrap, arguments)
+            let network = match parts.loopback {
+                None => NetworkNamespace::Own,
+                Some(_) => NetworkNamespace::Entered,
+            };
+            let arguments =
+                bubblewrap::arguments(namespaces, plan.streams, &files, description, network);
+            match parts.loopback {
+                None => (bubblewrap, arguments),
+                Some(loopback) => {
+                    let [user, network] = loopback.namespaces().map(|one| handed.add(one));
+                    let entering = arguments.and_then(|arguments| {
+                        loopback::entering([user?, network?], &bubblewrap, arguments)
+                    });
+                    (parts.helper.clone(), entering)
+                }
+            }
         }
     };
     let arguments = arguments.map_err(errno::error)?;
@@ -365,7 +382,7 @@ impl Setup {
 }
 
 /// Whether a descriptor becomes readable before the deadline.
-fn readable(descriptor: BorrowedFd<'_>, deadline: Instant) -> Result<bool, Errno> {
+pub(crate) fn readable(descriptor: BorrowedFd<'_>, deadline: Instant) -> Result<bool, Errno> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let left = Timespec::try_from(left).map_err(|_| Errno::INVAL)?;

@@ -31,6 +31,7 @@ mod landlock;
 pub(crate) mod launch;
 pub mod limits;
 mod linked_trees;
+mod loopback;
 pub(crate) mod masks;
 mod mounts;
 mod offline;

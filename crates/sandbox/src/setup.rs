@@ -8,7 +8,7 @@ use std::{
 
 use haft_contract::{
     ErrorKind,
-    ops::{OpsError, Tier},
+    ops::{OpsError, Spawn, Tier},
 };
 
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
     detect::{Facilities, MissingFacility},
     jail::Jail,
     limits::Limits,
+    loopback::{HeldLoopback, Loopbacks},
     options::SandboxOptions,
     orphans::{BaseDirectories, DirectoryPurpose, PrivateDirectory, RuntimeDirectory},
     profile::HostView,
@@ -36,6 +37,7 @@ pub(crate) struct Sandbox {
     control: OnceLock<Arc<RuntimeDirectory>>,
     /// For files of commands; made on first use.
     files: OnceLock<Arc<RuntimeDirectory>>,
+    loopbacks: Loopbacks,
 }
 
 impl Sandbox {
@@ -52,6 +54,7 @@ impl Sandbox {
             bases,
             control: OnceLock::new(),
             files: OnceLock::new(),
+            loopbacks: Loopbacks::default(),
         }
     }
 
@@ -114,6 +117,17 @@ impl Sandbox {
                 "a private directory for the command cannot be made: {kind}"
             ))
         })
+    }
+
+    /// The loopback that a command shares with others. One with a way out shares none, because the
+    /// way would be shared too, and a tier other than T2 has another network.
+    pub(crate) fn loopback(&self, spawn: &Spawn) -> Result<Option<Arc<HeldLoopback>>, OpsError> {
+        let (Some(name), None, Tier::T2) = (&spawn.loopback, &spawn.egress, spawn.tier) else {
+            return Ok(None);
+        };
+        let helper = self.helper()?;
+        let bubblewrap = self.facilities.bubblewrap.as_ref().ok();
+        Ok(bubblewrap.and_then(|bubblewrap| self.loopbacks.get(name, bubblewrap, &helper)))
     }
 
     /// A watch over a workspace for one command.

@@ -91,7 +91,7 @@ pub(crate) fn scopes_in_words(scopes: &[GrantScope]) -> Page {
 fn in_words(scope: &GrantScope) -> String {
     let bound = visible::line(scope.shown());
     match scope {
-        GrantScope::Session(_) => format!("in this session ({bound})"),
+        GrantScope::Session(_) => format!("in this session ({bound}), in every workspace"),
         GrantScope::Project(_) => format!("in this project ({bound}), for every agent"),
         GrantScope::Agent(_) => format!("for this agent ({bound}), everywhere"),
     }

@@ -44,7 +44,7 @@ impl GrantView {
 /// Where it applies, in words.
 pub(crate) fn place(scope: &GrantScope) -> String {
     match scope {
-        GrantScope::Session(session) => format!("in session `{session}`"),
+        GrantScope::Session(session) => format!("in session `{session}`, in every workspace"),
         GrantScope::Project(workspace) => format!("in the workspace `{}`", workspace.shown),
         GrantScope::Agent(agent) => format!("for agent `{agent}`"),
     }

@@ -43,6 +43,9 @@ pub struct Spawn {
     /// The hosts it may reach, through Haft's proxy. `None` means no network at all. A back end
     /// that cannot enforce this refuses.
     pub egress: Option<Arc<EgressRules>>,
+    /// The loopback it shares with other commands that have no network, so that it reaches their
+    /// servers. `None`, or a back end that cannot share one, gives it its own.
+    pub loopback: Option<SharedLoopback>,
     /// What it is kept from in the workspace. A back end that cannot mask all of it refuses.
     pub masks: Masks,
     /// Whether the child gets file descriptor 3 to write progress lines to, for script tools.
@@ -63,10 +66,27 @@ impl Spawn {
             input: Input::Closed,
             terminal: None,
             egress: None,
+            loopback: None,
             masks: Masks::NONE,
             progress_channel: false,
             pinned: None,
         }
+    }
+}
+
+/// Names a loopback that several commands share: those of one session in one workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SharedLoopback(Arc<str>);
+
+impl SharedLoopback {
+    /// The loopback of this name.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self(name.into())
+    }
+
+    /// Its name.
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 }
 

@@ -146,6 +146,13 @@ impl Processes {
         kept.unwrap_or_default()
     }
 
+    /// Whether a session keeps a process that still runs.
+    pub(crate) fn keeps_running(&self, session: &SessionKey) -> bool {
+        let state = self.table.lock();
+        let kept = state.sessions.get(session);
+        kept.is_some_and(|kept| kept.processes.values().any(|process| !process.has_ended()))
+    }
+
     /// Forgets a process that has ended.
     pub(crate) fn forget(&self, principal: &Principal, workspace: &WorkspaceId, id: ProcessId) {
         let session = SessionKey::of(principal, workspace);

@@ -6,10 +6,15 @@ use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
     Access, BoxFuture, ErrorKind,
-    ops::{ChildExit, OpsError, OutputChunk, ProcessControls, ProcessHandle, ProcessOps, Spawn},
+    access::CommandAccess,
+    ops::{
+        ChildExit, OpsError, OutputChunk, ProcessControls, ProcessHandle, ProcessOps,
+        SharedLoopback, Spawn,
+    },
 };
 
 use super::{Guard, confinement::ChildReports};
+use crate::session_key::SessionKey;
 
 impl ProcessOps for Guard {
     fn spawn(&self, mut spawn: Spawn) -> BoxFuture<'_, Result<Box<dyn ProcessHandle>, OpsError>> {
@@ -31,6 +36,7 @@ impl ProcessOps for Guard {
             spawn.tier = self.plan.tier();
             spawn.egress = self.plan.egress().cloned();
             spawn.masks = self.plan.masks().clone();
+            spawn.loopback = self.loopback(planned);
             self.look_before_commands().await;
             let child = self.operations().processes.spawn(spawn).await?;
             Ok(Box::new(Observed {
@@ -38,6 +44,16 @@ impl ProcessOps for Guard {
                 reports: Arc::clone(self.confinement.reports()),
             }) as Box<dyn ProcessHandle>)
         })
+    }
+}
+
+impl Guard {
+    /// The session's loopback, for a command that stays and, while one does, for every other: that
+    /// is how a call reaches the server an earlier one started.
+    fn loopback(&self, planned: &CommandAccess) -> Option<SharedLoopback> {
+        let session = SessionKey::of(&self.principal, self.plan.workspace_id());
+        let shares = planned.stays || self.engine.processes.keeps_running(&session);
+        shares.then(|| session.loopback())
     }
 }
 

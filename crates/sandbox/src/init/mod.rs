@@ -426,7 +426,7 @@ fn let_go_of_streams(streams: &[i32]) -> Result<(), Errno> {
 }
 
 /// Takes over a descriptor that this process was started with.
-fn adopt(number: i32) -> OwnedFd {
+pub(crate) fn adopt(number: i32) -> OwnedFd {
     // SAFETY: the description names each descriptor once, and nothing else in this process knows
     // any of them.
     let descriptor = unsafe { OwnedFd::from_raw_fd(number) };

@@ -36,6 +36,7 @@ use crate::{
     errno,
     group_signal::signal_group,
     launch::ConfinedCommand,
+    loopback::HeldLoopback,
     orphans::PrivateDirectory,
     pool::blocking,
     protected_watch::ProtectedWatch,
@@ -57,6 +58,8 @@ pub(super) struct CommandResources {
     pub(super) proxy: Option<EgressProxy>,
     /// Watches for names that must not appear in its workspace.
     pub(super) watch: Option<ProtectedWatch>,
+    /// The loopback it shares.
+    pub(super) loopback: Option<Arc<HeldLoopback>>,
     /// Where the proxy listens; dropped after it.
     #[expect(dead_code, reason = "held for what its end removes")]
     pub(super) sockets: Option<PrivateDirectory>,

@@ -71,6 +71,11 @@ pub(super) fn start(
         sockets,
         covers,
         watch: None,
+        loopback: if options.sandbox.without.is_empty() {
+            sandbox.loopback(spawn)?
+        } else {
+            None
+        },
     };
     let private = belongings.private.as_ref().map(PrivateDirectory::path);
     let streams = Streams::open(spawn).map_err(errno::error)?;
@@ -113,6 +118,7 @@ pub(super) fn start(
         streams: descriptors,
         groups: group.map_or_else(Vec::new, |group| group.procs_descriptors().collect()),
         keepers: group.map_or(LimitKeepers::PROCESS, Cgroup::keepers),
+        loopback: belongings.loopback.as_deref(),
     };
     let confined = launch::launch(&plan, &parts)?;
     let grip = match plan.namespaces {

@@ -15,6 +15,7 @@ mod exhaustion;
 mod gvisor;
 mod home;
 mod linked_trees;
+mod loopback;
 mod masks;
 mod probe;
 mod process;

@@ -1,12 +1,17 @@
 //! Background `bash` and `process`: processes that outlive a call, on every back end through the
 //! real pipeline.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, Mutex},
+    time::Instant,
+};
 
 use haft_contract::{
-    Access, CallEvent, CallId, ErrorKind, Outcome, Principal, SealedPlan, SessionId, Terminal,
+    Access, BoxFuture, CallEvent, CallId, ErrorKind, Outcome, Principal, SealedPlan, SessionId,
+    Terminal,
+    ops::{Operations, OpsError, ProcessHandle, ProcessOps, SharedLoopback, Spawn},
 };
-use haft_testkit::{EventLog, Harness, Limits, PATIENCE, ProcessLimits, eventually};
+use haft_testkit::{EventLog, Harness, Limits, PATIENCE, ProcessLimits, eventually, memory};
 use haft_tools::builtins;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -292,6 +297,64 @@ async fn another_session_finds_nothing() {
         let list = process(&workspace, json!({"action": "list"})).await;
         assert_eq!(structured(&list)["processes"][0]["state"], "running");
     }
+}
+
+/// Notes which loopback each command was given.
+struct NotedLoopbacks {
+    inner: Arc<dyn ProcessOps>,
+    noted: Arc<Mutex<Vec<Option<SharedLoopback>>>>,
+}
+
+impl ProcessOps for NotedLoopbacks {
+    fn spawn(&self, spawn: Spawn) -> BoxFuture<'_, Result<Box<dyn ProcessHandle>, OpsError>> {
+        self.noted.lock().unwrap().push(spawn.loopback.clone());
+        self.inner.spawn(spawn)
+    }
+}
+
+#[tokio::test]
+async fn commands_share_the_loopback_of_their_session_while_a_process_is_kept() {
+    let (operations, _) = memory::operations();
+    let noted = Arc::new(Mutex::new(Vec::new()));
+    let operations = Operations {
+        processes: Arc::new(NotedLoopbacks {
+            inner: Arc::clone(&operations.processes),
+            noted: Arc::clone(&noted),
+        }),
+        ..operations
+    };
+    let workspace = Workspace {
+        harness: Harness::on(operations).tools(builtins()).build(),
+        folder: None,
+    };
+    let other = Arc::new(Principal {
+        session: SessionId::parse("another").unwrap(),
+        ..Principal::clone(&workspace.harness.principal)
+    });
+    let elsewhere = async |input: Value| {
+        let mut request = workspace.harness.request("bash", input);
+        request.principal = Arc::clone(&other);
+        let outcome = workspace.harness.runtime.call(request).await;
+        assert!(outcome.succeeded(), "{}", outcome.model_text());
+    };
+    let plain = json!({"command": "echo x"});
+    workspace.succeed("bash", plain.clone()).await;
+    let id = start(&workspace, background("sleep 300")).await;
+    workspace.succeed("bash", plain.clone()).await;
+    elsewhere(plain.clone()).await;
+    elsewhere(background("sleep 300")).await;
+    process(&workspace, json!({"action": "kill", "id": id})).await;
+    workspace.succeed("bash", plain).await;
+
+    let noted = noted.lock().unwrap().clone();
+    let [before, server, beside, of_other, others_server, after] = &noted[..] else {
+        panic!("{noted:?}");
+    };
+    assert!(server.is_some());
+    assert_eq!(server, beside);
+    assert!(others_server.is_some());
+    assert_ne!(server, others_server);
+    assert_eq!([before, of_other, after], [&None, &None, &None]);
 }
 
 #[tokio::test]

@@ -8,8 +8,8 @@ use haft_contract::{
     access::Command,
     egress::{EgressRules, HostRule},
     ops::{
-        ChildExit, ExitStatus, Input, Layer, Limit, OutputChunk, Refusal, Spawn, Stream,
-        TerminalSize,
+        ChildExit, ExitStatus, Input, Layer, Limit, OutputChunk, Refusal, SharedLoopback, Spawn,
+        Stream, TerminalSize,
     },
 };
 
@@ -37,6 +37,7 @@ pub(crate) fn spawn_to_wire(spawn: Spawn) -> (wire::Spawn, Vec<u8>) {
         input,
         terminal: spawn.terminal.map(|size| (size.rows, size.columns)),
         egress: spawn.egress.as_deref().map(Into::into),
+        loopback: spawn.loopback.map(|name| name.as_str().to_owned()),
         progress_channel: spawn.progress_channel,
         pinned: spawn.pinned,
     };
@@ -69,6 +70,7 @@ pub(crate) fn spawn_from_wire(
             .map(TryInto::try_into)
             .transpose()?
             .map(Arc::new),
+        loopback: spawn.loopback.map(SharedLoopback::new),
         // The other side holds none, so a spawn never has any when it gets here.
         masks: Masks::NONE,
         progress_channel: spawn.progress_channel,
@@ -207,6 +209,7 @@ mod tests {
                 allow: vec![HostRule::parse("*.docs.rs:8443").unwrap()],
                 deny: vec![HostRule::parse("[::1]:80").unwrap()],
             })),
+            loopback: Some(SharedLoopback::new("a/b")),
             masks: Masks::NONE,
             progress_channel: true,
             pinned: Some([7; 32]),

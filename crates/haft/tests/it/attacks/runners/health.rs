@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -90,18 +91,21 @@ impl Health {
     }
 }
 
-/// Makes calls that do nothing until something else is done; the 99th percentile of their waits.
+/// Makes calls that do nothing until something else is done; the 99th percentile of their waits. The time
+/// in which the kernel let nobody of this control group run is not counted: an attack uses up the quota of
+/// a machine that has one, and no program can help the others over that.
 async fn waits<T>(haft: &Haft, until: impl Future<Output = T>) -> (T, Duration) {
     let mut took = Vec::new();
     let mut until = std::pin::pin!(until);
     let done = loop {
-        let begun = Instant::now();
+        let (begun, held_before) = (Instant::now(), held_back());
         let nothing = haft.call("list", json!({ "path": ".", "limit": 1 }));
         tokio::select! {
             biased;
             outcome = nothing => {
                 assert!(outcome.succeeded(), "{}", outcome.model_text());
-                took.push(begun.elapsed());
+                let held = held_back().saturating_sub(held_before);
+                took.push(begun.elapsed().saturating_sub(held));
             }
             done = &mut until => break done,
         }
@@ -118,6 +122,40 @@ async fn waits<T>(haft: &Haft, until: impl Future<Output = T>) -> (T, Duration) 
             .copied()
             .unwrap_or_default(),
     )
+}
+
+/// How long the kernel has held back this control group and those above it, because a quota was used up.
+fn held_back() -> Duration {
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let mut held = Duration::ZERO;
+    for line in groups.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else {
+            continue;
+        };
+        // Version 2 has one hierarchy for everything.
+        let root = match controllers {
+            "" => "/sys/fs/cgroup",
+            _ if controllers.split(',').any(|name| name == "cpu") => "/sys/fs/cgroup/cpu",
+            _ => continue,
+        };
+        for group in Path::new(path).ancestors() {
+            let group = Path::new(root).join(group.strip_prefix("/").unwrap_or(group));
+            let stat = fs::read_to_string(group.join("cpu.stat")).unwrap_or_default();
+            for line in stat.lines() {
+                held += match line.split_once(' ') {
+                    Some(("throttled_time", nanoseconds)) => {
+                        Duration::from_nanos(nanoseconds.parse().unwrap())
+                    }
+                    Some(("throttled_usec", microseconds)) => {
+                        Duration::from_micros(microseconds.parse().unwrap())
+                    }
+                    Some(_) | None => Duration::ZERO,
+                };
+            }
+        }
+    }
+    held
 }
 
 fn status(field: &str) -> u64 {
