@@ -256,7 +256,7 @@ fn print(outcome: &Outcome, hint: Option<String>, app: &App) -> Result<(), Stop>
     }
 }
 
-/// A number and a unit: `500ms`, `30s`, `2m`, `1h`.
+/// A number and a unit: `500ms`, `30s`, `2m`, `1h`, `7d`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = text.get(digits.len()..).unwrap_or_default();
@@ -268,11 +268,12 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "s" => Some(1_000),
         "m" => Some(60_000),
         "h" => Some(3_600_000),
+        "d" => Some(86_400_000),
         _ => None,
     };
     let milliseconds = milliseconds.and_then(|unit: u64| number.checked_mul(unit));
     match milliseconds {
         Some(milliseconds) if milliseconds > 0 => Ok(Duration::from_millis(milliseconds)),
-        Some(_) | None => Err("write a number and a unit: ms, s, m or h".to_owned()),
+        Some(_) | None => Err("write a number and a unit: ms, s, m, h or d".to_owned()),
     }
 }

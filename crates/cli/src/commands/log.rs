@@ -311,8 +311,10 @@ async fn list(args: LogArgs, ledger: &StoredLedger, app: &App) -> Result<Exit, S
     let caught_up = catch_up(ledger, app).await;
     caught_up.map_err(|error| Stop::ledger(&error))?;
     let scope = RecordScope::find(args.calls.workspaces, ledger, app.places()?).await?;
+    let filter = args.calls.filter(&scope);
+    let is_narrowed = filter != scope.filter() || args.session.is_some() || args.outcome.is_some();
     let mut query = CallQuery {
-        filter: args.calls.filter(&scope),
+        filter,
         session: args.session,
         search: Some(words).filter(|words| !words.trim().is_empty()),
         outcome: args.outcome,
@@ -327,6 +329,7 @@ async fn list(args: LogArgs, ledger: &StoredLedger, app: &App) -> Result<Exit, S
     if calls.is_empty() && !args.follow && app.output.format() == Format::Text {
         let what = match &query.search {
             Some(words) => format!("no calls match `{words}` {}", scope.in_words()),
+            None if is_narrowed => format!("no calls {} match these options", scope.in_words()),
             None => format!("no calls {}", scope.in_words()),
         };
         app.output.note(&Page::new().text(what).end());

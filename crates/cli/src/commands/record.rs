@@ -14,6 +14,7 @@ use serde_json::json;
 use super::{App, approvals};
 use crate::{
     exit::Exit,
+    prompt::confirm,
     stop::Stop,
     terminal::{Format, Page, Style, bar},
     view::{bars::bytes, time},
@@ -43,6 +44,9 @@ enum RecordCommand {
         /// Remove what is older than this: 12h, 7d, 4w [default: what `[record]` of haft.toml says]
         #[arg(long, value_name = "AGE")]
         older_than: Option<RelativeTime>,
+        /// Do not ask before removing what is younger than haft.toml says
+        #[arg(long)]
+        yes: bool,
     },
 }
 
@@ -51,7 +55,7 @@ pub(crate) async fn run(args: &RecordArgs, app: &App) -> Result<Exit, Stop> {
     match &args.command {
         RecordCommand::Migrate { to } => carry(to, app).await,
         RecordCommand::Size => size(app).await,
-        RecordCommand::Prune { older_than } => prune(*older_than, app).await,
+        RecordCommand::Prune { older_than, yes } => prune(*older_than, *yes, app).await,
     }
 }
 
@@ -105,12 +109,21 @@ async fn size(app: &App) -> Result<Exit, Stop> {
     Ok(Exit::Ok)
 }
 
-async fn prune(older_than: Option<RelativeTime>, app: &App) -> Result<Exit, Stop> {
+async fn prune(older_than: Option<RelativeTime>, yes: bool, app: &App) -> Result<Exit, Stop> {
     approvals::may_answer()?;
     let settings = app.settings()?;
     let mut retention = settings.retention;
     if let Some(age) = older_than {
-        retention.kept_for = age.period();
+        let usual = std::mem::replace(&mut retention.kept_for, age.period());
+        if retention.kept_for < usual && !yes {
+            let shown = Page::new()
+                .text("This removes outputs and file contents of every workspace in the record.")
+                .end()
+                .text("`haft undo` cannot put back what it removes.")
+                .end();
+            let question = "Remove them?";
+            confirm::confirmed(app.output, &shown, question, "nothing was removed").await?;
+        }
     }
     let ledger = app.record().await?;
     let removed = record_size::prune(&ledger, retention).await;

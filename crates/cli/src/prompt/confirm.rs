@@ -1,7 +1,34 @@
 //! A yes-or-no question, for commands a person typed themselves. `approve.rs` asks about agents'
 //! calls.
 
-use crate::terminal::{Output, Page, Style};
+use std::io::IsTerminal as _;
+
+use crate::{
+    exit::Exit,
+    stop::Stop,
+    terminal::{Output, Page, Style},
+};
+
+/// Asks a person to confirm what `shown` says; stops with `declined` unless the answer is yes, and where
+/// nobody can be asked.
+pub(crate) async fn confirmed(
+    output: Output,
+    shown: &Page,
+    question: &str,
+    declined: &str,
+) -> Result<(), Stop> {
+    if !std::io::stdin().is_terminal() || !output.stderr_is_terminal() {
+        return Err(Stop::usage(
+            "nobody can confirm this here",
+            "add `--yes` to do it without a question",
+        ));
+    }
+    output.note(shown);
+    if yes(output, &format!("{question} [y/N] ")).await {
+        return Ok(());
+    }
+    Err(Stop::new(Exit::Denied, declined, "answer y to do it"))
+}
 
 /// Asks on standard error and reads one line. Anything but a yes is a no.
 pub(crate) async fn yes(output: Output, question: &str) -> bool {

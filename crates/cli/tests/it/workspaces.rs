@@ -380,9 +380,11 @@ fn the_record_is_measured_and_made_smaller() {
     // Nothing is as old as what the configuration removes.
     let pruned = two.stage.json(&["record", "prune", "--json"]);
     assert_eq!(pruned["kept_bytes"].as_u64().unwrap(), kept, "{pruned}");
-    let pruned = two
-        .stage
-        .json(&["record", "prune", "--older-than", "0s", "--json"]);
+    let asked = two.here(&["record", "prune", "--older-than", "0s"]);
+    assert_eq!(asked.code, 2, "{}", asked.all());
+    assert!(asked.stderr.contains("add `--yes`"), "{}", asked.all());
+    let everything = ["record", "prune", "--older-than", "0s", "--yes", "--json"];
+    let pruned = two.stage.json(&everything);
     assert_eq!(pruned["bytes"].as_u64().unwrap(), kept, "{pruned}");
     assert_eq!(pruned["kept_bytes"], 0, "{pruned}");
     // The calls are all there, and unaltered.

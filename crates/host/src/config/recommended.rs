@@ -94,7 +94,7 @@ fn recommended(facilities: &Facilities) -> Recommendation {
     } else if has(Tier::T1) {
         Recommendation {
             preset: Preset::Workspace,
-            because: "only tier t1 is available here, where undo does not know what commands change",
+            because: "only tier t1 is available here, where undo does not know what commands change; `bash` runs there once haft.toml says sandbox = \"basic\" under [tools.bash]",
         }
     } else {
         Recommendation {

@@ -3,7 +3,11 @@
 
 use std::sync::Arc;
 
-use haft_contract::host::{Decision, Policy as _, Question, ReplayableCall, RuleRef, Verdict};
+use haft_contract::{
+    Masks, Principal, SealedPlan,
+    host::{Decision, Policy as _, Question, ReplayableCall, RuleRef, Verdict},
+    ops::Tier,
+};
 use haft_ledger::recorded::{self, RecordedDecision, UnreadableRecord};
 use haft_policy::CedarPolicy;
 use haft_runtime::{
@@ -90,20 +94,23 @@ impl ReplayJudge {
             .and_then(|tool| self.entry(tool))
             .ok_or(SkipReason::UnknownTool)?;
         let plan = recorded::plan(body).map_err(SkipReason::Unreadable)?;
-        let question = Question {
-            principal: &call.principal,
-            tool: entry.facts(),
-            plan: &plan,
-            grants: &[],
+        let decide = |policy: &CedarPolicy| {
+            let plan = masked(plan.clone(), policy, &call.principal, entry);
+            policy.decide(&Question {
+                principal: &call.principal,
+                tool: entry.facts(),
+                plan: &plan,
+                grants: &[],
+            })
         };
         let was = match &self.against {
-            ReplayBaseline::Policy(policy) => policy.decide(&question).verdict,
+            ReplayBaseline::Policy(policy) => decide(policy).verdict,
             ReplayBaseline::Recorded => {
                 let decided = call.decided.ok_or(SkipReason::NoDecision)?;
                 then(&recorded::decision(decided).map_err(SkipReason::Unreadable)?)
             }
         };
-        let now = self.policy.decide(&question);
+        let now = decide(&self.policy);
         if was == now.verdict {
             return Ok(None);
         }
@@ -125,6 +132,23 @@ impl ReplayJudge {
         let (_, name) = key.split_once('/')?;
         let mut found = self.tools.iter().filter_map(|tools| tools.get(name));
         found.find(|entry| entry.key().to_string() == key)
+    }
+}
+
+/// A recorded plan under these rules. Which of their paths the sandbox would hold in that workspace is not
+/// known any more; where commands are sandboxed, it is taken to hold them, as it mostly does.
+fn masked(
+    plan: SealedPlan,
+    policy: &CedarPolicy,
+    principal: &Principal,
+    entry: &Entry,
+) -> SealedPlan {
+    match plan.tier() {
+        Tier::T2 | Tier::T3 => {
+            let masks = policy.masks(principal, &entry.facts(), plan.read_from());
+            plan.with_masks(masks)
+        }
+        Tier::T1 | Tier::Host | Tier::InProcess => plan.with_masks(Masks::NONE),
     }
 }
 

@@ -299,14 +299,19 @@ fn tier(
                 SandboxMode::Basic => "a sandbox of tier t1 or stronger",
                 SandboxMode::Full => "a sandbox of tier t2 or stronger",
             };
+            let (less, setting) = if operations.tiers.contains(&Tier::T1) {
+                ("in tier t1, which is available,", "basic")
+            } else {
+                ("without a sandbox", "off")
+            };
             ToolError::new(
                 ErrorKind::TierUnavailable,
                 format!("`{name}` needs {wanted}, which is not available here"),
             )
             .hint(format!(
-                "`haft doctor` says what is missing and the command that installs it; to run \
-                 without a sandbox all the same, the operator sets `sandbox = \"off\"` under \
-                 `[tools.{name}]` in haft.toml"
+                "`haft doctor` says what is missing and the command that installs it; to run {less} \
+                 all the same, the operator sets `sandbox = \"{setting}\"` under `[tools.{name}]` \
+                 in haft.toml"
             ))
         })
 }

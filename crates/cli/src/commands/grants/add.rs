@@ -1,7 +1,7 @@
 //! `haft grants add`: shows a rule, its meaning, where and how long it would apply, and stores it
 //! once a person says yes.
 
-use std::{io::IsTerminal as _, time::Duration};
+use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use haft_contract::{
@@ -180,12 +180,6 @@ fn grants(args: &AddArgs, scope: &GrantScope, app: &App) -> Result<Vec<Grant>, S
 
 /// Shows what would be stored and asks for confirmation.
 async fn ask(rules: &[GrantRule], grants: &[Grant], app: &App) -> Result<(), Stop> {
-    if !std::io::stdin().is_terminal() || !app.output.stderr_is_terminal() {
-        return Err(Stop::usage(
-            "nobody is there to confirm this",
-            "add `--yes` if it is",
-        ));
-    }
     let mut page = Page::new();
     for (rule, grant) in rules.iter().zip(grants) {
         page = page
@@ -194,15 +188,8 @@ async fn ask(rules: &[GrantRule], grants: &[Grant], app: &App) -> Result<(), Sto
             .field("where", place(&grant.scope))
             .field("how long", lasting(grant));
     }
-    app.output.note(&page);
-    if confirm::yes(app.output, "Allow this from now on? [y/N] ").await {
-        return Ok(());
-    }
-    Err(Stop::new(
-        Exit::Denied,
-        "nothing was granted",
-        "answer y to keep it",
-    ))
+    let question = "Allow this from now on?";
+    confirm::confirmed(app.output, &page, question, "nothing was granted").await
 }
 
 /// A moment, with a time zone or in local time.
