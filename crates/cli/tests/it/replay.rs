@@ -124,6 +124,28 @@ fn replay_says_what_other_rules_would_change() {
     );
 }
 
+/// What a new rule hides, a sandboxed command cannot read, so there is nothing to ask.
+#[test]
+#[ignore = "ci: needs bubblewrap"]
+fn replay_knows_that_the_sandbox_holds_deny_rules() {
+    let rules = "[policy]\npreset = \"sandboxed\"\n";
+    let stage = Stage::with_config(&format!("{rules}[agents.cli]\n"));
+    stage.write("run.py", "print('ran')");
+    stage.haft(&["call", "bash", "python3 -c 'print(1)'"]).ok();
+    stage.haft(&["call", "bash", "cat .e* run.py"]);
+    stage.write("new.toml", &format!("{rules}deny = [\"read(**/.env)\"]\n"));
+    let view = stage.json(&["policy", "replay", "new.toml", "--json"]);
+    assert_eq!(
+        (&view["calls"], &view["changed"]),
+        (&json!(2), &json!(0)),
+        "{view:#}"
+    );
+    // A rule about what is plainly named is another matter.
+    stage.write("new.toml", &format!("{rules}deny = [\"read(run.py)\"]\n"));
+    let view = stage.json(&["policy", "replay", "new.toml", "--json"]);
+    assert_eq!(view["changed"], 1, "{view:#}");
+}
+
 fn because(view: &Value) -> &str {
     view["because"].as_str().unwrap()
 }
