@@ -50,6 +50,7 @@ mod takeover;
 mod terminal;
 mod tmux;
 mod tools;
+mod trust_changes;
 mod undo;
 mod undo_git;
 mod watch;

@@ -10,7 +10,7 @@ use std::{
 
 use clap::Args;
 use haft_host::{
-    config::{Settings, mcp::Target, resolve::check, trust::sha256},
+    config::{Settings, mcp::Target, resolve::check},
     state::private,
 };
 use serde_json::{Value, json};
@@ -189,7 +189,7 @@ impl Takeover {
             return Ok(());
         }
         let mut trust = haft_host::config::trust::TrustStore::open(&places.data_dir)?;
-        trust.pin(path, sha256(self.config.after.as_bytes()));
+        trust.pin_text(path, &self.config.after);
         Ok(trust.save()?)
     }
 
