@@ -11,6 +11,7 @@
 )]
 
 mod agent_killed;
+mod agent_section;
 mod agents;
 mod answers;
 mod approval;
