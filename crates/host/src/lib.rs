@@ -22,6 +22,7 @@ pub mod mount;
 pub mod orphans;
 mod other_places;
 mod own_tools;
+pub mod package_versions;
 pub mod question;
 mod record;
 pub mod record_file;

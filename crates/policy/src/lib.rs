@@ -28,6 +28,7 @@
 mod after_reading;
 mod audience;
 mod cache;
+pub mod changes;
 mod command_pattern;
 pub mod compile;
 pub mod engine;
@@ -56,6 +57,7 @@ mod suggest;
 mod unmatched;
 mod visibility;
 
+pub use changes::PolicyChange;
 pub use compile::CompileError;
 pub use engine::CedarPolicy;
 pub use examples::{ExpectedMatch, TestedRule, TriedExample};

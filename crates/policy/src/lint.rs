@@ -303,7 +303,8 @@ fn is_broad(pattern: &Pattern) -> bool {
         })
 }
 
-fn literal_is_covered(rule: &Rule, cover: &Rule) -> bool {
+/// Whether the pattern of `cover` matches the one thing that the pattern of `rule` names.
+pub(crate) fn literal_is_covered(rule: &Rule, cover: &Rule) -> bool {
     let (Some(mine), Some(theirs)) = (&rule.pattern, &cover.pattern) else {
         return false;
     };

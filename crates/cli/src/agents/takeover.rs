@@ -2,15 +2,19 @@
 //! and values only; `commands/mcp/import.rs` reads and writes the files.
 //!
 //! Possible secrets do not get into `haft.toml`: a value from the environment becomes a reference
-//! to it, any other becomes a reference to a separate file. A server that Haft would not start, or
-//! cannot describe, is taken over switched off, with the reason next to it.
+//! to it, any other becomes a reference to a separate file. A package without a version gets the one
+//! that was found for it, and the server may reach the registry it comes from. A server that Haft
+//! would not start, or cannot describe, is taken over switched off, with the reason next to it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
-use haft_host::config::launcher;
+use haft_host::{
+    config::launcher,
+    package_versions::{PackageVersions, VersionSource},
+};
 use haft_mcp::name::{MAX_SERVER_CHARS, ServerId};
 use serde_json::{Map, Value};
 use toml_edit::{ArrayOfTables, DocumentMut, Item, RawString, Table};
@@ -19,6 +23,7 @@ use super::{
     document::{EditRefusal, toml_value},
     server::{EntryValue, Server, ServerTransport},
 };
+
 /// How values that may be secrets are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Secrets {
@@ -37,6 +42,8 @@ pub(crate) struct TakeoverTarget<'i> {
     pub(crate) secrets: Secrets,
     /// The base of the agent's relative directories.
     pub(crate) project: &'i Path,
+    /// The versions of packages, as far as they are known.
+    pub(crate) versions: &'i PackageVersions,
 }
 
 /// A server ready for `haft.toml`.
@@ -109,9 +116,14 @@ impl TakenOverServer {
         if argv.first().is_none_or(String::is_empty) {
             return Err("it names no program".to_owned());
         }
-        self.settings.push(("command", Value::from(argv)));
-        if let Err(unpinned) = launcher::check(argv) {
-            let why = format!("{}; {}", unpinned.message, unpinned.hint);
+        let argv = self.pin(argv, into.versions);
+        self.settings
+            .push(("command", Value::from(argv.as_slice())));
+        if let Err(unpinned) = launcher::check(&argv) {
+            let why = format!(
+                "{}, and no version of it was found; {}, then remove `enabled = false`",
+                unpinned.message, unpinned.hint
+            );
             self.switch_off(why);
         }
         for word in argv.iter().map(String::as_str).chain(cwd) {
@@ -142,7 +154,48 @@ impl TakenOverServer {
             let cwd = into.project.join(cwd).display().to_string();
             self.settings.push(("cwd", Value::from(cwd)));
         }
+        self.reach_registry(&argv, env);
         Ok(())
+    }
+
+    /// The command with the versions that are known, and a note about each.
+    fn pin(&mut self, argv: &[String], versions: &PackageVersions) -> Vec<String> {
+        for package in launcher::unpinned(argv) {
+            let Some(found) = versions.of(&package) else {
+                continue;
+            };
+            let source = match found.source {
+                VersionSource::ThisMachine => "the version on this machine".to_owned(),
+                VersionSource::Registry(host) => format!("what {host} calls `{}`", package.tag),
+            };
+            self.notes.push(format!(
+                "`{}` is pinned to {}, {source}",
+                package.name, found.version
+            ));
+        }
+        launcher::pin(argv, |package| {
+            versions.of(package).map(|found| found.version.clone())
+        })
+    }
+
+    /// Lets a command that fetches its package reach where it comes from.
+    fn reach_registry(&mut self, argv: &[String], env: &BTreeMap<String, EntryValue>) {
+        let Some((program, public)) = launcher::fetches_from(argv) else {
+            return;
+        };
+        let hosts = launcher::own_registries(argv, &plain_texts(env))
+            .unwrap_or_else(|| public.iter().map(|host| (*host).to_owned()).collect());
+        if hosts.is_empty() {
+            let why = "the registry it names is not an address that can be granted";
+            self.notes.push(why.to_owned());
+            return;
+        }
+        self.notes.push(format!(
+            "it may reach {}, from where `{program}` fetches its package; add further hosts it needs to `sandbox.network` of its entry",
+            hosts.join(" and ")
+        ));
+        let network = Map::from_iter([("network".to_owned(), Value::from(hosts))]);
+        self.put("sandbox", network);
     }
 
     fn address(
@@ -236,6 +289,15 @@ impl TakenOverServer {
         table.decor_mut().set_prefix(heading);
         table
     }
+}
+
+/// The variables whose values the agent's file has.
+pub(crate) fn plain_texts(env: &BTreeMap<String, EntryValue>) -> BTreeMap<String, String> {
+    let texts = env.iter().filter_map(|(name, given)| match given {
+        EntryValue::Text(text) => Some((name.clone(), text.clone())),
+        EntryValue::Variable { .. } | EntryValue::Foreign(_) => None,
+    });
+    texts.collect()
 }
 
 /// A configuration with servers added.
@@ -371,6 +433,7 @@ mod tests {
             secrets_in: Path::new("/data/secrets"),
             secrets,
             project: Path::new("/srv/project"),
+            versions: &PackageVersions::default(),
         };
         TakenOverServer::from(&server, &BTreeSet::new(), into)
     }
@@ -482,6 +545,34 @@ mod tests {
         ] {
             assert!(take(Agent::Cursor, "x", entry, Secrets::Apart).is_err());
         }
+    }
+
+    #[test]
+    fn a_command_that_fetches_its_package_may_reach_the_registry() {
+        for (entry, hosts) in [
+            (
+                json!({"command": "npx", "args": ["-y", "server@1.2.3"]}),
+                "[\"registry.npmjs.org\"]",
+            ),
+            (
+                json!({"command": "uvx", "args": ["server==1.2.3"]}),
+                "[\"pypi.org\", \"files.pythonhosted.org\"]",
+            ),
+            (
+                json!({"command": "npx", "args": ["-y", "server@1.2.3"],
+                    "env": {"npm_config_registry": "https://npm.test/"}}),
+                "[\"npm.test\"]",
+            ),
+        ] {
+            let taken = take(Agent::Cursor, "x", entry, Secrets::Inline).unwrap();
+            assert_eq!(taken.off, None);
+            let (text, servers) = read_back(&[taken]);
+            assert!(text.contains(&format!("network = {hosts}")), "{text}");
+            assert!(servers[0].enabled);
+        }
+        let plain = json!({"command": "node", "args": ["server.js"]});
+        let taken = take(Agent::Cursor, "x", plain, Secrets::Inline).unwrap();
+        assert!(!read_back(&[taken]).0.contains("sandbox"));
     }
 
     #[test]

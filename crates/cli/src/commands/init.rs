@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 
 use clap::{Args, ValueEnum};
 use haft_host::{
-    config::{ConfigPlaces, FILE_NAME, recommended::preset_guide, template, trust::sha256},
+    config::{ConfigPlaces, FILE_NAME, recommended::preset_guide, template},
     state::private,
 };
 use haft_policy::Preset;
@@ -38,6 +38,24 @@ enum PresetName {
     Locked,
 }
 
+/// Writes a workspace's new configuration and trusts it, because its operator has just made it.
+/// Fails if there is one already.
+pub(crate) fn write(places: &mut ConfigPlaces, text: &str) -> Result<(), Stop> {
+    let path = places.project_config.clone();
+    private::create(&path, text.as_bytes()).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Stop::config(
+            format!("`{}` exists already", path.display()),
+            "read it, then run `haft trust` to use it as it is",
+        ),
+        _ => Stop::config(
+            format!("`{}` cannot be written: {error}", path.display()),
+            "check that the directory is yours and has room",
+        ),
+    })?;
+    places.trust.pin_text(&path, text);
+    Ok(places.trust.save()?)
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
     let mut overrides = app.global.overrides();
@@ -55,20 +73,8 @@ pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
         PresetName::Careful => Preset::Careful,
         PresetName::Locked => Preset::Locked,
     };
-    let text = template::haft_toml(preset.as_str());
     let path = places.project_config.clone();
-    private::create(&path, text.as_bytes()).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => Stop::config(
-            format!("`{}` exists already", path.display()),
-            "read it, then run `haft trust` to use it as it is",
-        ),
-        _ => Stop::config(
-            format!("`{}` cannot be written: {error}", path.display()),
-            "check that the directory is yours and has room",
-        ),
-    })?;
-    places.trust.pin(&path, sha256(text.as_bytes()));
-    places.trust.save()?;
+    write(&mut places, &template::haft_toml(preset.as_str()))?;
     let guide = preset_guide(preset, &places.workspace);
     if app.output.format() == Format::Json {
         app.output.json(&json!({

@@ -1,5 +1,8 @@
 //! `haft trust`: pins a workspace's `haft.toml`, and the scripts it names, at their current
-//! content. Shows what that lets tools do without asking.
+//! content. Shows what changed in its rules since it was last trusted, and what they let tools do
+//! without asking. Where something that was denied may no longer be, a person confirms it.
+
+use std::{io::IsTerminal as _, path::Path};
 
 use clap::Args;
 use haft_host::{
@@ -7,15 +10,18 @@ use haft_host::{
     config::{
         resolve::check,
         trust::{Trust, hex, sha256},
+        trusted_changes::TrustedChanges,
     },
     configured_scripts,
     state::private,
 };
-use serde_json::json;
+use haft_policy::PolicyChange;
+use serde_json::{Value, json};
 
 use super::{App, approvals::may_answer, consequences::consequences};
 use crate::{
     exit::Exit,
+    prompt::confirm,
     stop::Stop,
     terminal::{Format, Page, Style},
 };
@@ -29,6 +35,9 @@ pub(crate) struct TrustArgs {
     /// List everything that is trusted
     #[arg(long)]
     list: bool,
+    /// Do not ask when a deny rule is gone or covers less than before
+    #[arg(long, conflicts_with_all = ["forget", "list"])]
+    yes: bool,
 }
 
 /// Runs the command.
@@ -49,30 +58,17 @@ pub(crate) async fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
         }
         places.trust.forget(&places.workspace);
         places.trust.save()?;
-        return done(app, &path.display().to_string(), "forgotten", Page::new());
+        return done(app, &path, "forgotten", None, Page::new());
     }
-    let bytes = private::read(&path, private::MAX_CONFIG_BYTES)
-        .map_err(|error| {
-            Stop::config(
-                format!("`{}` cannot be read: {error}", path.display()),
-                "check who may read it",
-            )
-        })?
-        .ok_or_else(|| {
-            Stop::config(
-                format!("there is no `{}`", path.display()),
-                "`haft init` makes one",
-            )
-        })?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| {
-        Stop::config(
-            format!("`{}` is not UTF-8", path.display()),
-            "save it as UTF-8",
-        )
-    })?;
-    check(&places.name_of(&path), &path, text)?;
-    let hash = sha256(&bytes);
+    let text = text_of(&path)?;
+    let name = places.name_of(&path);
+    check(&name, &path, &text)?;
+    let hash = sha256(text.as_bytes());
     let before = places.trust.of(&path, hash);
+    let changes = match before {
+        Trust::Changed => Some(TrustedChanges::of(&places.trust, &path, &name, &text)),
+        Trust::Trusted | Trust::Never => None,
+    };
     // Pinned in memory first: a file that would then stop every call is not trusted.
     places.trust.pin(&path, hash);
     let mut settings = places.settings()?;
@@ -82,8 +78,11 @@ pub(crate) async fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
     }
     let consequences = consequences(&settings);
     HostBuilder::to_look(settings)?.assemble().await?;
+    if let Some(changes) = &changes {
+        confirm_changes(changes, &name, args, app).await?;
+    }
     let mut store = app.places()?.trust;
-    store.pin(&path, hash);
+    store.pin_text(&path, &text);
     for (script, _) in &scripts {
         script.pin(&mut store);
         app.notes([&format!(
@@ -98,16 +97,153 @@ pub(crate) async fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
         Trust::Never => "trusted",
     };
     let page = consequences.field("sha256", hex(hash));
-    done(app, &path.display().to_string(), word, page)
+    done(app, &path, word, changes.as_ref(), page)
 }
 
-fn done(app: &App, path: &str, word: &str, more: Page) -> Result<Exit, Stop> {
+/// The text of the file that is to be trusted.
+fn text_of(path: &Path) -> Result<String, Stop> {
+    let bytes = private::read(path, private::MAX_CONFIG_BYTES)
+        .map_err(|error| {
+            Stop::config(
+                format!("`{}` cannot be read: {error}", path.display()),
+                "check who may read it",
+            )
+        })?
+        .ok_or_else(|| {
+            Stop::config(
+                format!("there is no `{}`", path.display()),
+                "`haft init` makes one",
+            )
+        })?;
+    String::from_utf8(bytes).map_err(|_| {
+        Stop::config(
+            format!("`{}` is not UTF-8", path.display()),
+            "save it as UTF-8",
+        )
+    })
+}
+
+/// Shows what changed in the rules, and asks if something that was denied may no longer be.
+async fn confirm_changes(
+    changes: &TrustedChanges,
+    name: &str,
+    args: &TrustArgs,
+    app: &App,
+) -> Result<(), Stop> {
+    if app.output.format() == Format::Text {
+        app.output.page(&changes_page(changes))?;
+    }
+    if args.yes || !changes.may_lose_denial() {
+        return Ok(());
+    }
+    let lost = lost_denials(changes, name);
+    if !std::io::stdin().is_terminal() || !app.output.stderr_is_terminal() {
+        return Err(Stop::usage(
+            format!("{lost}, and nobody is there to confirm it"),
+            "if you want that, run `haft trust --yes`; nothing was trusted",
+        ));
+    }
+    if confirm::yes(app.output, &format!("{lost}. Trust it? [y/N] ")).await {
+        return Ok(());
+    }
+    Err(Stop::new(
+        Exit::Denied,
+        format!("`{name}` was not trusted"),
+        "put the deny rules back, or answer y",
+    ))
+}
+
+/// What is no longer denied, as the start of a sentence.
+fn lost_denials(changes: &TrustedChanges, name: &str) -> String {
+    let TrustedChanges::Compared(changes) = changes else {
+        return format!("it is not known what `{name}` denied when you last trusted it");
+    };
+    let lost = changes.iter().filter(|change| change.loses_denial);
+    match lost.count() {
+        1 => format!("`{name}` no longer denies something it denied when you last trusted it"),
+        several => {
+            format!("`{name}` no longer denies {several} things it denied when you last trusted it")
+        }
+    }
+}
+
+/// What changed in the rules since the file was last trusted, one change on each line.
+fn changes_page(changes: &TrustedChanges) -> Page {
+    let page = Page::new();
+    match changes {
+        TrustedChanges::Unknown => page
+            .text("what changed since you last trusted it cannot be shown: that text was not kept")
+            .end(),
+        TrustedChanges::Compared(changes) if changes.is_empty() => page
+            .text("its rules are the same as when you last trusted it")
+            .end(),
+        TrustedChanges::Compared(changes) => changes.iter().fold(
+            page.text("changed since you last trusted it:").end(),
+            |page, change| {
+                let style = if change.loses_denial {
+                    Style::Bad
+                } else {
+                    Style::Plain
+                };
+                let (word, text) = in_words(change);
+                page.styled(Style::Dim, format!("{word:<9} "))
+                    .styled(style, text)
+                    .end()
+            },
+        ),
+    }
+}
+
+/// A change as a word and a text.
+fn in_words(change: &PolicyChange) -> (&'static str, String) {
+    let (word, text) = match (&change.before, &change.after) {
+        (Some(before), Some(after)) => ("changed", format!("{before} is now {after}")),
+        (Some(before), None) => ("gone", before.clone()),
+        (None, Some(after)) => ("new", after.clone()),
+        (None, None) => ("", String::new()),
+    };
+    let lost = if change.loses_denial {
+        ", so it denies less"
+    } else {
+        ""
+    };
+    (word, format!("{text}{lost}"))
+}
+
+/// The changes as JSON; null if there was nothing to compare with.
+fn changes_json(changes: Option<&TrustedChanges>) -> Value {
+    match changes {
+        Some(TrustedChanges::Compared(changes)) => changes
+            .iter()
+            .map(|change| {
+                json!({
+                    "before": change.before,
+                    "after": change.after,
+                    "loses_denial": change.loses_denial,
+                })
+            })
+            .collect(),
+        Some(TrustedChanges::Unknown) | None => Value::Null,
+    }
+}
+
+fn done(
+    app: &App,
+    path: &Path,
+    word: &str,
+    changes: Option<&TrustedChanges>,
+    more: Page,
+) -> Result<Exit, Stop> {
     match app.output.format() {
-        Format::Json => app.output.json(&json!({"config": path, "state": word}))?,
+        Format::Json => app.output.json(&json!({
+            "config": path,
+            "state": word,
+            "changes": changes_json(changes),
+        }))?,
         Format::Text => {
             let page = Page::new()
                 .styled(Style::Good, word)
-                .text(format!(": {path}"))
+                .text(format!(": {}", path.display()))
                 .end();
             app.output.page(&page.page(more))?;
         }

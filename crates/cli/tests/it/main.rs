@@ -11,6 +11,7 @@
 )]
 
 mod agent_killed;
+mod agent_section;
 mod agents;
 mod answers;
 mod approval;
@@ -50,6 +51,7 @@ mod takeover;
 mod terminal;
 mod tmux;
 mod tools;
+mod trust_changes;
 mod undo;
 mod undo_git;
 mod watch;

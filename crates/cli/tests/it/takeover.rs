@@ -150,35 +150,91 @@ fn two_agents_with_one_server_share_it_and_with_one_name_do_not() {
     assert_eq!(names, ["haft"]);
 }
 
+/// What `npx` keeps of a package that it ran.
+fn ran_by_npx(stage: &Stage, package: &str, version: &str) {
+    let folder = stage.home.join(".npm/_npx/0123abcd/node_modules");
+    let folder = folder.join(package);
+    fs::create_dir_all(&folder).unwrap();
+    let text = json!({"name": package, "version": version}).to_string();
+    fs::write(folder.join("package.json"), text).unwrap();
+}
+
 #[test]
-fn mc_25_a_package_without_a_version_is_taken_over_switched_off() {
+fn mc_25_a_package_of_which_no_version_is_known_is_taken_over_switched_off() {
     let stage = Stage::new();
     let text = json!({"mcpServers": {
         "my server": {"command": "npx", "args": ["-y", "@scope/thing"]},
         "pinned": {"command": "npx", "args": ["-y", "@scope/thing@1.2.3"]},
+        "odd": {"command": "npx", "args": ["-y", "github:someone/thing"]},
     }});
     place(&stage, ".cursor/mcp.json", &text.to_string());
-    let said = stage.json(&["mcp", "import", "cursor", "--yes", "--json"]);
+    let import = ["mcp", "import", "cursor", "--offline", "--yes", "--json"];
+    let said = stage.json(&import);
     let servers = said["servers"].as_array().unwrap();
-    let off = servers
-        .iter()
-        .find(|server| server["id"] == "my-server")
-        .unwrap();
-    assert!(
-        off["off"].as_str().unwrap().contains("@scope/thing@"),
-        "{off}"
-    );
-    let on = servers
-        .iter()
-        .find(|server| server["id"] == "pinned")
-        .unwrap();
-    assert_eq!(on["off"], Value::Null);
+    let by_id = |id: &str| servers.iter().find(|server| server["id"] == id).unwrap();
+    let off = by_id("my-server")["off"].as_str().unwrap();
+    assert!(off.contains("no version of it was found"), "{off}");
+    assert!(off.contains("\"@scope/thing@1.2.3\""), "{off}");
+    assert!(off.contains("remove `enabled = false`"), "{off}");
+    assert!(by_id("odd")["off"].is_string());
+    assert_eq!(by_id("pinned")["off"], Value::Null);
     let config = stage.read("haft.toml");
     assert!(
         config.contains("# Off: ") && config.contains("enabled = false"),
         "{config}"
     );
     stage.haft(&["call", "list", "path=."]).ok();
+}
+
+#[test]
+fn mc_25_a_package_gets_the_version_that_ran_here_and_the_hosts_it_is_fetched_from() {
+    let stage = Stage::new();
+    ran_by_npx(&stage, "@scope/thing", "2.3.4");
+    let site = ".local/share/uv/tools/thing/lib/python3.12/site-packages/thing-0.9.dist-info";
+    fs::create_dir_all(stage.home.join(site)).unwrap();
+    let text = json!({"mcpServers": {
+        "a": {"command": "npx", "args": ["-y", "@scope/thing", "/srv"]},
+        "b": {"command": "uvx", "args": ["thing@latest"]},
+        "c": {"command": "npx", "args": ["--registry", "https://npm.test/", "@scope/thing@1.0.0"]},
+        "d": {"command": "/srv/d"},
+    }});
+    place(&stage, ".cursor/mcp.json", &text.to_string());
+    let import = ["mcp", "import", "cursor", "--offline", "--yes", "--json"];
+    let said = stage.json(&import);
+    let servers = said["servers"].as_array().unwrap();
+    assert_eq!(servers.len(), 4);
+    assert!(
+        servers.iter().all(|server| server["off"].is_null()),
+        "{said}"
+    );
+    let notes = servers[0]["notes"].to_string();
+    assert!(
+        notes.contains("`@scope/thing` is pinned to 2.3.4, the version on this machine"),
+        "{notes}"
+    );
+    assert!(notes.contains("it may reach registry.npmjs.org"), "{notes}");
+    let config = stage.read("haft.toml");
+    for line in [
+        "command = [\"npx\", \"-y\", \"@scope/thing@2.3.4\", \"/srv\"]\nsandbox = { network = [\"registry.npmjs.org\"] }\n",
+        "command = [\"uvx\", \"thing==0.9\"]\nsandbox = { network = [\"pypi.org\", \"files.pythonhosted.org\"] }\n",
+        "sandbox = { network = [\"npm.test\"] }\n",
+    ] {
+        assert!(config.contains(line), "{line}\n{config}");
+    }
+    assert!(!config.contains("enabled = false"), "{config}");
+    // A server that fetches nothing gets no network.
+    assert!(
+        config.ends_with("id = \"d\"\ncommand = [\"/srv/d\"]\n"),
+        "{config}"
+    );
+    stage.haft(&["policy", "lint"]).ok();
+    // Another agent has the same server without a version: it is behind Haft already.
+    let same =
+        json!({"mcpServers": {"a": {"command": "npx", "args": ["-y", "@scope/thing", "/srv"]}}});
+    place(&stage, ".gemini/settings.json", &same.to_string());
+    let said = stage.json(&["mcp", "import", "gemini", "--offline", "--yes", "--json"]);
+    assert_eq!(said["known"], json!(["a"]), "{said}");
+    assert_eq!(stage.read("haft.toml"), config);
 }
 
 #[test]

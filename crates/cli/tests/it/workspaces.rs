@@ -180,8 +180,8 @@ fn undo_takes_back_the_last_change_of_this_workspace() {
     for folder in [&two.stage.work, &two.other] {
         std::fs::write(folder.join("haft.toml"), config).unwrap();
     }
-    two.here(&["trust"]).ok();
-    two.there(&["trust"]).ok();
+    two.here(&["trust", "--yes"]).ok();
+    two.there(&["trust", "--yes"]).ok();
     two.here(&["call", "write", "path=a.txt", "content=mine"])
         .ok();
     two.there(&["call", "write", "path=a.txt", "content=theirs"])

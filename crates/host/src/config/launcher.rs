@@ -1,7 +1,13 @@
 //! Programs that fetch a package and run it: `npx`, `uvx`, `pipx` and the like. Without an exact
-//! version they run whatever was published last, so a command without one is refused.
+//! version they run whatever was published last, so a command without one is refused. What it
+//! would fetch can be asked for ([`unpinned`]) and written into it ([`pin`]); `package_versions/`
+//! finds the versions.
 
-use std::path::Path;
+use std::{collections::BTreeMap, ops::Range, path::Path};
+
+use haft_contract::egress::HostRule;
+use haft_egress::never_granted;
+use url::Url;
 
 /// A command that fetches a package without an exact version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,6 +16,26 @@ pub struct UnpinnedCommand {
     pub message: String,
     /// What to write instead.
     pub hint: String,
+}
+
+/// Where a package comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PackageIndex {
+    /// npm's registry.
+    Npm,
+    /// The Python Package Index.
+    Python,
+}
+
+/// A package that a command fetches without an exact version, by a name that an index knows.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnpinnedPackage {
+    /// Where it comes from.
+    pub index: PackageIndex,
+    /// Its name, without extras.
+    pub name: String,
+    /// The tag that was asked for; `latest` if none was.
+    pub tag: String,
 }
 
 /// A program that fetches what it runs.
@@ -22,18 +48,22 @@ struct Launcher {
     more: &'static [&'static str],
     /// Other options that take a value.
     valued: &'static [&'static str],
-    /// How its packages are pinned.
-    pinned: VersionPin,
+    /// Where its packages come from, which also says how a version is written: `name@1.2.3`, or
+    /// `name==1.2.3`.
+    index: PackageIndex,
 }
 
-/// How a version is pinned.
-#[derive(Clone, Copy)]
-enum VersionPin {
-    /// `name@1.2.3`.
-    Npm,
-    /// `name==1.2.3`, or for uvx `name@1.2.3`.
-    Python,
-}
+/// Options that name another registry than the public one.
+const REGISTRY_OPTIONS: [&str; 4] = ["--registry", "--index", "--index-url", "--default-index"];
+
+/// The same as variables of the server, in upper case.
+const REGISTRY_VARIABLES: [&str; 5] = [
+    "NPM_CONFIG_REGISTRY",
+    "UV_INDEX",
+    "UV_INDEX_URL",
+    "UV_DEFAULT_INDEX",
+    "PIP_INDEX_URL",
+];
 
 const NPM_VALUED: &[&str] = &["-c", "--call", "-w", "--workspace", "--registry", "--cache"];
 const UV_VALUED: &[&str] = &[
@@ -61,21 +91,21 @@ const LAUNCHERS: &[Launcher] = &[
         package: &["--from"],
         more: &["-w", "--with"],
         valued: UV_VALUED,
-        pinned: VersionPin::Python,
+        index: PackageIndex::Python,
     },
     Launcher {
         words: &["uv", "tool", "run"],
         package: &["--from"],
         more: &["-w", "--with"],
         valued: UV_VALUED,
-        pinned: VersionPin::Python,
+        index: PackageIndex::Python,
     },
     Launcher {
         words: &["pipx", "run"],
         package: &["--spec"],
         more: &[],
         valued: &["--python", "--index-url", "--pip-args", "--path"],
-        pinned: VersionPin::Python,
+        index: PackageIndex::Python,
     },
 ];
 
@@ -85,7 +115,7 @@ const fn npm(words: &'static [&'static str]) -> Launcher {
         package: &["-p", "--package"],
         more: &[],
         valued: NPM_VALUED,
-        pinned: VersionPin::Npm,
+        index: PackageIndex::Npm,
     }
 }
 
@@ -117,16 +147,19 @@ pub fn check(argv: &[String]) -> Result<(), UnpinnedCommand> {
     let Some(launcher) = launcher(program, rest) else {
         return Ok(());
     };
-    let arguments = rest.get(launcher.words.len() - 1..).unwrap_or_default();
     let named = launcher.words.join(" ");
-    let packages = launcher.packages(arguments);
+    let packages = launcher.packages(argv);
     if packages.is_empty() {
         return Err(UnpinnedCommand {
             message: format!("`{named}` names no package"),
             hint: launcher.example("PACKAGE"),
         });
     }
-    match packages.iter().find(|package| !launcher.is_pinned(package)) {
+    let packages = packages.iter().map(|place| place.text(argv));
+    match packages
+        .into_iter()
+        .find(|package| !launcher.is_pinned(package))
+    {
         None => Ok(()),
         Some(package) => Err(UnpinnedCommand {
             message: format!(
@@ -137,16 +170,108 @@ pub fn check(argv: &[String]) -> Result<(), UnpinnedCommand> {
     }
 }
 
+/// The packages that a command fetches without an exact version, as far as an index knows their
+/// names. One at an address or in a repository is not among them.
+pub fn unpinned(argv: &[String]) -> Vec<UnpinnedPackage> {
+    let Some(launcher) = of_command(argv) else {
+        return Vec::new();
+    };
+    let packages = launcher.packages(argv);
+    packages
+        .iter()
+        .filter_map(|place| launcher.unpinned(place.text(argv)))
+        .collect()
+}
+
+/// The command with exact versions where there are none and one is known.
+pub fn pin(
+    argv: &[String],
+    version_of: impl Fn(&UnpinnedPackage) -> Option<String>,
+) -> Vec<String> {
+    let mut pinned = argv.to_vec();
+    let Some(launcher) = of_command(argv) else {
+        return pinned;
+    };
+    // From the end, so that the places of those before stay what they are.
+    for place in launcher.packages(argv).iter().rev() {
+        let package = place.text(argv);
+        let version = launcher.unpinned(package);
+        let version = version.and_then(|unpinned| version_of(&unpinned));
+        if let Some((version, word)) = version.zip(pinned.get_mut(place.word)) {
+            let exact = launcher.exactly(bare(package), &version);
+            if launcher.is_pinned(&exact) && word.get(place.range.clone()).is_some() {
+                word.replace_range(place.range.clone(), &exact);
+            }
+        }
+    }
+    pinned
+}
+
+/// The command without the versions of what it fetches, to compare it with another.
+pub fn without_versions(argv: &[String]) -> Vec<String> {
+    let mut plain = argv.to_vec();
+    let packages = of_command(argv).map(|launcher| launcher.packages(argv));
+    for place in packages.unwrap_or_default().iter().rev() {
+        let package = bare(place.text(argv)).to_owned();
+        if let Some(word) = plain.get_mut(place.word)
+            && word.get(place.range.clone()).is_some()
+        {
+            word.replace_range(place.range.clone(), &package);
+        }
+    }
+    plain
+}
+
 /// The program of a command that fetches what it runs, and the hosts it fetches from.
 pub fn fetches_from(argv: &[String]) -> Option<(String, &'static [&'static str])> {
-    let words: Vec<&str> = unwrapped(argv);
-    let (program, rest) = words.split_first()?;
-    let launcher = launcher(name_of(program), rest)?;
-    let hosts: &[&str] = match launcher.pinned {
-        VersionPin::Npm => &["registry.npmjs.org"],
-        VersionPin::Python => &["pypi.org", "files.pythonhosted.org"],
+    let launcher = of_command(argv)?;
+    let hosts: &[&str] = match (launcher.index, launcher.words) {
+        (PackageIndex::Npm, ["yarn", ..]) => &["registry.yarnpkg.com"],
+        (PackageIndex::Npm, _) => &["registry.npmjs.org"],
+        (PackageIndex::Python, _) => &["pypi.org", "files.pythonhosted.org"],
     };
     Some((launcher.words.join(" "), hosts))
+}
+
+/// The hosts of registries that a command or its variables name instead of the public ones; `None`
+/// if they name none. Hosts that no rule may grant are left out.
+pub fn own_registries(argv: &[String], env: &BTreeMap<String, String>) -> Option<Vec<String>> {
+    of_command(argv)?;
+    let mut named: Vec<&str> = Vec::new();
+    let mut words = argv.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        match word.split_once('=') {
+            Some((option, value)) if REGISTRY_OPTIONS.contains(&option) => named.push(value),
+            None if REGISTRY_OPTIONS.contains(&word) => named.extend(words.next()),
+            Some(_) | None => {}
+        }
+    }
+    let variables = env.iter().filter(|(name, _)| {
+        let name = name.to_ascii_uppercase();
+        REGISTRY_VARIABLES.contains(&name.as_str())
+    });
+    named.extend(variables.map(|(_, value)| value.as_str()));
+    if named.is_empty() {
+        return None;
+    }
+    let host = |address: &&str| {
+        let url = Url::parse(address).ok()?;
+        let host = url.host_str()?;
+        let host = match url.port() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        };
+        let rule = HostRule::parse(&host).ok()?;
+        (!never_granted(&rule)).then_some(host)
+    };
+    Some(named.iter().filter_map(host).collect())
+}
+
+/// The launcher that a command starts with.
+fn of_command(argv: &[String]) -> Option<&'static Launcher> {
+    let words = unwrapped(argv);
+    let (program, rest) = words.split_first()?;
+    launcher(name_of(program), rest)
 }
 
 fn launcher(program: &str, rest: &[&str]) -> Option<&'static Launcher> {
@@ -157,35 +282,44 @@ fn launcher(program: &str, rest: &[&str]) -> Option<&'static Launcher> {
 }
 
 impl Launcher {
-    /// The packages that are fetched.
-    fn packages<'a>(&self, arguments: &[&'a str]) -> Vec<&'a str> {
+    /// The packages that are fetched, where the command names them.
+    fn packages(&self, argv: &[String]) -> Vec<PackageWord> {
+        let unwrapped = unwrapped(argv).len();
+        let start = argv.len() - unwrapped + self.words.len();
         let mut found = Vec::new();
         let mut more = Vec::new();
         let mut first = None;
-        let mut rest = arguments.iter().copied();
-        while let Some(word) = rest.next() {
+        let mut rest = argv.iter().map(String::as_str).enumerate().skip(start);
+        while let Some((at, word)) = rest.next() {
             if first.is_some() {
                 break;
             }
             if word == "--" {
-                first = rest.next();
+                first = rest.next().map(|(at, word)| PackageWord::whole(at, word));
                 break;
             }
             let (option, value) = match word.split_once('=') {
-                Some((option, value)) if word.starts_with("--") => (option, Some(value)),
+                Some((option, _)) if word.starts_with("--") => (
+                    option,
+                    Some(PackageWord {
+                        word: at,
+                        range: option.len() + 1..word.len(),
+                    }),
+                ),
                 Some(_) | None => (word, None),
             };
+            let mut value = || {
+                let next = || rest.next().map(|(at, word)| PackageWord::whole(at, word));
+                value.clone().or_else(next)
+            };
             if self.package.contains(&option) {
-                found.extend(value.or_else(|| rest.next()));
+                found.extend(value());
             } else if self.more.contains(&option) {
-                let packages = value.or_else(|| rest.next()).unwrap_or_default();
-                more.extend(packages.split(','));
+                more.extend(value().into_iter().flat_map(|list| list.split(argv)));
             } else if self.valued.contains(&option) {
-                if value.is_none() {
-                    rest.next();
-                }
+                value();
             } else if !word.starts_with('-') {
-                first = Some(word);
+                first = Some(PackageWord::whole(at, word));
             }
         }
         if found.is_empty() {
@@ -195,14 +329,57 @@ impl Launcher {
         found
     }
 
+    /// What to look for to pin a package; `None` if it is pinned, or not a name with or without a
+    /// tag.
+    fn unpinned(&self, package: &str) -> Option<UnpinnedPackage> {
+        let name = bare(package);
+        let tag = match package.get(name.len()..).unwrap_or_default() {
+            "" => "latest",
+            rest => rest.strip_prefix('@')?,
+        };
+        let is_tag = tag.starts_with(|c: char| c.is_ascii_alphabetic())
+            && tag.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        // An index has no other tag for Python.
+        let is_tag = is_tag && (self.index == PackageIndex::Npm || tag == "latest");
+        let plain = |part: &str| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            !part.is_empty() && !part.starts_with(['.', '-']) && part.chars().all(plain)
+        };
+        let (name, is_name) = match self.index {
+            PackageIndex::Npm => {
+                let scoped = name.strip_prefix('@').and_then(|name| name.split_once('/'));
+                let is_name = scoped.map_or_else(|| plain(name), |(a, b)| plain(a) && plain(b));
+                (name, is_name)
+            }
+            PackageIndex::Python => {
+                let extras = name.strip_suffix(']').and_then(|name| name.split_once('['));
+                let name = extras.map_or(name, |(name, _)| name);
+                (name, plain(name))
+            }
+        };
+        (is_tag && is_name && !self.is_pinned(package)).then(|| UnpinnedPackage {
+            index: self.index,
+            name: name.to_owned(),
+            tag: tag.to_owned(),
+        })
+    }
+
+    /// A package at an exact version.
+    fn exactly(&self, package: &str, version: &str) -> String {
+        match self.index {
+            PackageIndex::Npm => format!("{package}@{version}"),
+            PackageIndex::Python => format!("{package}=={version}"),
+        }
+    }
+
     fn is_pinned(&self, package: &str) -> bool {
-        match self.pinned {
-            VersionPin::Npm => {
+        match self.index {
+            PackageIndex::Npm => {
                 // The first letter may be the `@` of a scope.
                 let version = package.get(1..).and_then(|rest| rest.rsplit_once('@'));
                 version.is_some_and(|(_, version)| is_exact(version, 3))
             }
-            VersionPin::Python => {
+            PackageIndex::Python => {
                 let version = package.split_once("==").or_else(|| package.split_once('@'));
                 version.is_some_and(|(_, version)| is_exact(version, 2))
             }
@@ -210,11 +387,44 @@ impl Launcher {
     }
 
     fn example(&self, package: &str) -> String {
-        let version = match self.pinned {
-            VersionPin::Npm => "@1.2.3",
-            VersionPin::Python => "==1.2.3",
-        };
-        format!("name the exact version, such as \"{package}{version}\"")
+        let exact = self.exactly(package, "1.2.3");
+        format!("name the exact version, such as \"{exact}\"")
+    }
+}
+
+/// Where a command names a package: in which word, and which part of it.
+#[derive(Debug, Clone)]
+struct PackageWord {
+    word: usize,
+    range: Range<usize>,
+}
+
+impl PackageWord {
+    fn whole(word: usize, text: &str) -> Self {
+        Self {
+            word,
+            range: 0..text.len(),
+        }
+    }
+
+    fn text<'a>(&self, argv: &'a [String]) -> &'a str {
+        let word = argv.get(self.word);
+        word.and_then(|word| word.get(self.range.clone()))
+            .unwrap_or_default()
+    }
+
+    /// The parts of a list with commas.
+    fn split(&self, argv: &[String]) -> Vec<Self> {
+        let mut start = self.range.start;
+        let parts = self.text(argv).split(',').map(|part| {
+            let range = start..start + part.len();
+            start = range.end + 1;
+            Self {
+                word: self.word,
+                range,
+            }
+        });
+        parts.collect()
     }
 }
 
@@ -335,5 +545,94 @@ mod tests {
             "{}",
             refused.hint
         );
+    }
+
+    fn words(command: &str) -> Vec<String> {
+        command.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_known_version_is_written_where_the_command_names_the_package() {
+        for (command, pinned) in [
+            ("npx -y server /srv", "npx -y server@1.2.3 /srv"),
+            ("npx -y @scope/server@latest", "npx -y @scope/server@1.2.3"),
+            (
+                "env A=b npx --package=server bin",
+                "env A=b npx --package=server@1.2.3 bin",
+            ),
+            (
+                "npx -p server@1.0.0 -p other x",
+                "npx -p server@1.0.0 -p other@1.2.3 x",
+            ),
+            ("npm exec -- server", "npm exec -- server@1.2.3"),
+            ("uvx server[cli]@latest", "uvx server[cli]==1.2.3"),
+            (
+                "uvx --with=a,b==2.0,c server",
+                "uvx --with=a==1.2.3,b==2.0,c==1.2.3 server==1.2.3",
+            ),
+            ("uvx --from server bin", "uvx --from server==1.2.3 bin"),
+            ("pipx run server", "pipx run server==1.2.3"),
+            ("bunx server", "bunx server@1.2.3"),
+        ] {
+            let known = |_: &UnpinnedPackage| Some("1.2.3".to_owned());
+            assert_eq!(pin(&words(command), known), words(pinned), "{command}");
+            assert_eq!(of(pinned), Ok(()), "{pinned}");
+            let plain = without_versions(&words(command));
+            assert_eq!(plain, without_versions(&words(pinned)), "{command}");
+        }
+    }
+
+    #[test]
+    fn what_no_index_knows_by_its_name_is_not_pinned() {
+        for command in [
+            "node server.js",
+            "npx server@1.2.3",
+            "npx server@^1.2.3",
+            "npx server@1",
+            "npx ./server",
+            "npx ../server",
+            "npx github:someone/server",
+            "npx https://example.org/a.tgz",
+            "npx server@npm:other",
+            "uvx server>=1.0",
+            "uvx server@main",
+            "uvx --from git+https://example.org/x server",
+            "sh -c npx",
+        ] {
+            assert_eq!(unpinned(&words(command)), [], "{command}");
+            let known = |_: &UnpinnedPackage| Some("1.2.3".to_owned());
+            assert_eq!(pin(&words(command), known), words(command));
+        }
+        let found = unpinned(&words("npx -y @scope/server@next"));
+        let wanted = UnpinnedPackage {
+            index: PackageIndex::Npm,
+            name: "@scope/server".to_owned(),
+            tag: "next".to_owned(),
+        };
+        assert_eq!(found, [wanted]);
+        // A version that is not exact is not written.
+        let odd = pin(&words("npx server"), |_| Some("1.x".to_owned()));
+        assert_eq!(odd, words("npx server"));
+    }
+
+    #[test]
+    fn a_registry_of_ones_own_is_named_by_its_host() {
+        let none = BTreeMap::new();
+        let of = |command: &str| own_registries(&words(command), &none);
+        assert_eq!(of("npx server"), None);
+        assert_eq!(of("node --registry https://npm.test/"), None);
+        let one = Some(vec!["npm.test:8443".to_owned()]);
+        assert_eq!(of("npx --registry https://npm.test:8443/x server"), one);
+        assert_eq!(of("npx --registry=https://npm.test:8443/x server"), one);
+        assert_eq!(of("uvx --index-url nonsense server"), Some(Vec::new()));
+        let metadata = "npx --registry http://169.254.169.254/ server";
+        assert_eq!(of(metadata), Some(Vec::new()));
+        let env = [(
+            "npm_config_registry".to_owned(),
+            "https://npm.test".to_owned(),
+        )]
+        .into();
+        let found = own_registries(&words("npx server"), &env);
+        assert_eq!(found, Some(vec!["npm.test".to_owned()]));
     }
 }

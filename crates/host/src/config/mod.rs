@@ -33,6 +33,7 @@ pub mod secrets;
 pub mod ssh;
 pub mod template;
 pub mod trust;
+pub mod trusted_changes;
 pub mod undo;
 
 pub use env::Env;

@@ -6,16 +6,13 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use clap::Parser as _;
 use haft_contract::Principal;
-use haft_host::{
-    config::{ConfigPlaces, Env, resolve::Overrides},
-    state::private,
-};
+use haft_host::config::{ConfigPlaces, Env, resolve::Overrides};
 
 use super::check::Check;
 use crate::{
-    agent_files::foreign::{MAX_BYTES, same_place, this_program},
+    agent_files::foreign::{same_place, this_program},
     agents::{
-        Agent, ENTRY, Scope, ServersLocation, document,
+        Agent, Scope, ServersLocation,
         server::{EntryValue, Server, ServerTransport},
     },
     args::{Cli, Command},
@@ -38,7 +35,7 @@ pub(super) fn checks(app: &App, here: &ConfigPlaces) -> Vec<Check> {
             if seen.contains(&place) {
                 continue;
             }
-            if let Some(server) = entry_of(*agent, &place) {
+            if let Some(server) = entry::installed(*agent, &place) {
                 let installed = Installed {
                     agent: *agent,
                     scope,
@@ -50,15 +47,6 @@ pub(super) fn checks(app: &App, here: &ConfigPlaces) -> Vec<Check> {
         }
     }
     checks
-}
-
-/// Haft's entry in a file; `None` if the file is missing or cannot be read.
-fn entry_of(agent: Agent, place: &ServersLocation) -> Option<Server> {
-    let bytes = private::read(&place.path, MAX_BYTES).ok()??;
-    let text = String::from_utf8(bytes).ok()?;
-    let entries = document::entries(place.format, &text, &place.table).ok()?;
-    let (_, entry) = entries.iter().find(|(name, _)| name == ENTRY)?;
-    agent.dialect().read(ENTRY, entry).ok().flatten()
 }
 
 /// Haft in one agent's configuration.

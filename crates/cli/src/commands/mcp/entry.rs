@@ -7,14 +7,17 @@ use std::{
 };
 
 use haft_contract::WorkPath;
-use haft_host::config::{env::CONFIG_HOME, pinned_entry::PinnedEntry};
+use haft_host::{
+    config::{env::CONFIG_HOME, pinned_entry::PinnedEntry},
+    state::private,
+};
 use haft_ledger::Redactor;
 use haft_tools::change::FileChange;
 use serde_json::Value;
 
 use super::super::App;
 use crate::{
-    agent_files::foreign::{ForeignFile, real_directory, this_program},
+    agent_files::foreign::{ForeignFile, MAX_BYTES, real_directory, this_program},
     agents::{
         Agent, ENTRY, Homes, OwnTools, Scope, ServersLocation,
         document::{self, EditRefusal},
@@ -48,6 +51,15 @@ pub(crate) fn place(
         None => {}
     }
     Ok(place)
+}
+
+/// Haft's entry in a file; `None` if the file is missing or cannot be read.
+pub(crate) fn installed(agent: Agent, place: &ServersLocation) -> Option<Server> {
+    let bytes = private::read(&place.path, MAX_BYTES).ok()??;
+    let text = String::from_utf8(bytes).ok()?;
+    let entries = document::entries(place.format, &text, &place.table).ok()?;
+    let (_, entry) = entries.iter().find(|(name, _)| name == ENTRY)?;
+    agent.dialect().read(ENTRY, entry).ok().flatten()
 }
 
 /// How an agent's own tools are turned off here; `None` if it has no setting for that.

@@ -10,7 +10,8 @@ use std::{
 
 use clap::Args;
 use haft_host::{
-    config::{Settings, mcp::Target, resolve::check, trust::sha256},
+    config::{Settings, launcher, mcp::Target, resolve::check},
+    package_versions::{PackageVersions, RegistryUse},
     state::private,
 };
 use serde_json::{Value, json};
@@ -52,9 +53,12 @@ pub(crate) struct ImportArgs {
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask whether it is meant
+    /// Do not ask for confirmation
     #[arg(long, conflicts_with = "dry_run")]
     yes: bool,
+    /// Do not ask a registry for the version of a package that names none
+    #[arg(long)]
+    offline: bool,
     /// Write values of variables and headers into haft.toml as they are, secrets too
     #[arg(long)]
     inline_env: bool,
@@ -68,7 +72,7 @@ pub(super) async fn run(args: &ImportArgs, app: &App) -> Result<Exit, Stop> {
     may_answer()?;
     let place = entry::place(args.agent, args.scope, args.file.as_ref(), app)?;
     let settings = app.settings()?;
-    let takeover = Takeover::plan(args, &place, settings, app)?;
+    let takeover = Takeover::plan(args, &place, settings, app).await?;
     if takeover.is_empty() {
         takeover.print("nothing to take over", None, app)?;
         return Ok(Exit::Ok);
@@ -116,7 +120,7 @@ struct Change {
 }
 
 impl Takeover {
-    fn plan(
+    async fn plan(
         args: &ImportArgs,
         place: &ServersLocation,
         settings: Settings,
@@ -129,7 +133,8 @@ impl Takeover {
         let refused = |why| entry::unchangeable(&place.path, why, None);
         let entries = document::entries(place.format, text, &place.table).map_err(refused)?;
         let redactor = entry::redactor(args.agent, &entries, std::iter::empty());
-        let servers = sort(args, &entries, &settings, app);
+        let versions = versions(args, &entries, &settings, app).await;
+        let servers = sort(args, &entries, &settings, &versions, app);
         let config = into_config(args.agent, &servers.taken, &settings, &redactor)?;
         let mut after = text.to_owned();
         let names = servers.taken.iter().map(|taken| &taken.name);
@@ -189,7 +194,7 @@ impl Takeover {
             return Ok(());
         }
         let mut trust = haft_host::config::trust::TrustStore::open(&places.data_dir)?;
-        trust.pin(path, sha256(self.config.after.as_bytes()));
+        trust.pin_text(path, &self.config.after);
         Ok(trust.save()?)
     }
 
@@ -286,7 +291,7 @@ impl Takeover {
                 )
                 .field(
                     "",
-                    "each runs confined, without network: `sandbox` in its entry names what it may reach",
+                    "each runs confined: `sandbox` in its entry names the hosts and files it may reach",
                 )
                 .field("", self.agent.dialect().look());
         } else {
@@ -304,11 +309,49 @@ impl Takeover {
     }
 }
 
+/// Looks for the versions of packages that are fetched without one. What names a registry of its
+/// own is not looked for at the public one, where its name may be somebody else's.
+async fn versions(
+    args: &ImportArgs,
+    entries: &[(String, Value)],
+    settings: &Settings,
+    app: &App,
+) -> PackageVersions {
+    let (mut public, mut own) = (BTreeSet::new(), BTreeSet::new());
+    for (name, entry) in entries.iter().filter(|(name, _)| name != ENTRY) {
+        let Ok(Some(server)) = args.agent.dialect().read(name, entry) else {
+            continue;
+        };
+        if let ServerTransport::Command { argv, env, .. } = &server.reach
+            && known_as(&server, settings).is_none()
+        {
+            let named = launcher::own_registries(argv, &takeover::plain_texts(env));
+            let packages = if named.is_some() {
+                &mut own
+            } else {
+                &mut public
+            };
+            packages.extend(launcher::unpinned(argv));
+        }
+    }
+    let registries = if args.offline {
+        RegistryUse::Offline
+    } else {
+        RegistryUse::Ask
+    };
+    let public = public.difference(&own).cloned().collect();
+    let home = app.env.home.clone();
+    let mut versions = PackageVersions::find(own, home.clone(), RegistryUse::Offline).await;
+    versions.join(PackageVersions::find(public, home, registries).await);
+    versions
+}
+
 /// Decides what happens to each of an agent's entries.
 fn sort(
     args: &ImportArgs,
     entries: &[(String, Value)],
     settings: &Settings,
+    versions: &PackageVersions,
     app: &App,
 ) -> ImportPlan {
     let secrets_in = settings.places.data_dir.join(SECRETS);
@@ -320,6 +363,7 @@ fn sort(
             Secrets::Apart
         },
         project: &app.env.current_dir,
+        versions,
     };
     let servers = settings.mcp.servers.iter();
     let mut ids: BTreeSet<String> = servers.map(|server| server.id.to_string()).collect();
@@ -352,7 +396,13 @@ fn sort(
 /// The id of a server that is already behind Haft.
 fn known_as(server: &Server, settings: &Settings) -> Option<String> {
     let same = |target: &Target| match (&server.reach, target) {
-        (ServerTransport::Command { argv, .. }, Target::Command(command)) => *argv == command.argv,
+        // A package that names no version is the one that was pinned before.
+        (ServerTransport::Command { argv, .. }, Target::Command(command)) => {
+            *argv == command.argv
+                || (launcher::check(argv).is_err()
+                    && launcher::without_versions(argv)
+                        == launcher::without_versions(&command.argv))
+        }
         (ServerTransport::Address { url, .. }, Target::Url { url: known, .. }) => url == known,
         (ServerTransport::Command { .. }, Target::Url { .. })
         | (ServerTransport::Address { .. }, Target::Command(_)) => false,

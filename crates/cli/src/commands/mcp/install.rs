@@ -1,7 +1,8 @@
 //! `haft mcp install`: adds Haft to an agent's configuration, as one server, or removes it again.
 //! Changes its own entry and nothing else; a second run changes nothing. With `--only-haft` the
 //! agent's own shell and file tools are turned off too, by the agent's settings. Removing it leaves
-//! the files as they were.
+//! the files as they were. The agent also gets its section in the workspace's `haft.toml`, which
+//! stays: `agent_section.rs`.
 
 use std::{
     collections::BTreeMap,
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::App,
+    agent_section::AgentSection,
     entry::{
         env_of, may_change, own_tools, place, redactor, snippet, started, unchangeable, with_haft,
     },
@@ -112,6 +114,12 @@ pub(super) fn run(args: &InstallArgs, app: &App) -> Result<Exit, Stop> {
     } else {
         files.all().any(PlannedFile::changes)
     };
+    // What listens at an address has rules of its own.
+    let wanted = !args.remove && args.http.is_none();
+    let section = wanted.then(|| AgentSection::plan(args.agent, app));
+    if let Some(section) = section.as_ref().filter(|_| !args.dry_run) {
+        section.write(app)?;
+    }
     let redactor = redactor(
         args.agent,
         &servers,
@@ -123,6 +131,8 @@ pub(super) fn run(args: &InstallArgs, app: &App) -> Result<Exit, Stop> {
         agent: args.agent,
         files: &files,
         server: server.as_ref(),
+        section: section.as_ref(),
+        dry_run: args.dry_run,
         state: match (args.remove, changes, args.dry_run) {
             (false, true, false) => State::Installed,
             (false, true, true) => State::WouldInstall,
@@ -264,6 +274,9 @@ struct Report<'r> {
     agent: Agent,
     files: &'r Files,
     server: Option<&'r Server>,
+    /// The agent's section in the rules; `None` if this is not about it.
+    section: Option<&'r AgentSection>,
+    dry_run: bool,
     state: State,
     own_tools: OwnToolsState,
     names: &'static [&'static str],
@@ -324,12 +337,11 @@ impl Report<'_> {
                     OwnToolsState::GivenBack => Some("given_back"),
                 },
                 "settings": self.settings_path(),
+                "rules": self.section.map(AgentSection::json),
             }))?;
             return Ok(Exit::Ok);
         }
-        let dry = matches!(self.state, State::WouldInstall | State::WouldRemove);
-        if let Some(diff) = self.diff.as_ref().filter(|_| dry) {
-            app.output.content(diff)?;
+        if self.dry_run && self.show_diffs(app)? {
             app.notes([&"nothing was changed, because of `--dry-run`".to_owned()]);
             return Ok(Exit::Ok);
         }
@@ -353,11 +365,26 @@ impl Report<'_> {
         for backup in &self.backups {
             page = page.field("before", backup.display().to_string());
         }
+        if let Some(section) = self.section {
+            page = page.page(section.page());
+        }
         if matches!(self.state, State::Installed | State::Already) {
             page = page.field("next", self.agent.dialect().look());
         }
         app.output.page(&page)?;
         Ok(Exit::Ok)
+    }
+
+    /// Shows what would change; returns whether anything would.
+    fn show_diffs(&self, app: &App) -> Result<bool, Stop> {
+        let section = self.section.and_then(AgentSection::diff);
+        let diffs: Vec<&String> = self.diff.iter().chain(&section).collect();
+        for diff in &diffs {
+            app.output.content(diff)?;
+        }
+        let made = self.section.and_then(AgentSection::would_make);
+        app.notes(&made);
+        Ok(!diffs.is_empty() || made.is_some())
     }
 
     /// Describes the state of the agent's own tools.

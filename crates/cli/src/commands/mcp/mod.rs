@@ -2,6 +2,7 @@
 //! a subcommand it serves.
 
 mod accept;
+mod agent_section;
 mod cost;
 pub(crate) mod entry;
 mod import;
