@@ -238,7 +238,10 @@ fn what_a_denial_without_a_person_says_is_true() {
 fn a_person_sees_what_a_grant_means_before_it_is_kept() {
     let stage = Stage::new();
     let said = stage.haft(&["grants", "add", "bash(touch *)"]).fails(2);
-    assert!(said.contains("add `--yes` if it is"), "{said}");
+    assert!(
+        said.contains("add `--yes` to grant it without being asked"),
+        "{said}"
+    );
     for (answer, code, kept) in [("n\n", 3, 0), ("y\n", 0, 1)] {
         let mut terminal = stage.terminal(&["grants", "add", "bash(touch *)", "--for", "2h"]);
         let shown = terminal.until("[y/N]");

@@ -198,7 +198,7 @@ fn help_is_help_and_a_mistake_is_a_mistake() {
     let error = stage.haft(&["cal"]).fails(2);
     assert!(error.contains("call"), "{error}");
     assert!(
-        error.ends_with("hint: `--help` after a command says what it understands\n"),
+        error.ends_with("hint: `haft COMMAND --help` shows what a command takes\n"),
         "{error}"
     );
     let error = stage.haft(&["\u{1b}[31mred"]).fails(2);

@@ -122,7 +122,7 @@ pub fn check(argv: &[String]) -> Result<(), UnpinnedCommand> {
     let packages = launcher.packages(arguments);
     if packages.is_empty() {
         return Err(UnpinnedCommand {
-            message: format!("`{named}` names no package"),
+            message: format!("`{named}` does not name a package"),
             hint: launcher.example("PACKAGE"),
         });
     }

@@ -304,8 +304,7 @@ fn tier(
                 format!("`{name}` needs {wanted}, which is not available here"),
             )
             .hint(format!(
-                "`haft doctor` says what is missing and the command that installs it; to run \
-                 without a sandbox all the same, the operator sets `sandbox = \"off\"` under \
+                "`haft doctor` says what is missing and the command that installs it; to run it without a sandbox anyway, the operator can set `sandbox = \"off\"` under \
                  `[tools.{name}]` in haft.toml"
             ))
         })

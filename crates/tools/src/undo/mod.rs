@@ -192,7 +192,7 @@ impl Tool for UndoTool {
                         output.restored.len()
                     ),
                 )
-                .hint("undo again: what is back already stays"));
+                .hint("undo again: files that are already back stay as they are"));
             }
             let look = RestoreView {
                 files: cx.files(),

@@ -58,7 +58,7 @@ pub(super) struct AddArgs {
     /// For this many calls
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     uses: Option<u32>,
-    /// Do not ask whether this is meant
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 }
@@ -160,7 +160,7 @@ fn grants(args: &AddArgs, scope: &GrantScope, app: &App) -> Result<Vec<Grant>, S
     if until.is_some_and(|until| until <= now) {
         return Err(Stop::usage(
             "it would have ended already",
-            "name a moment that is still to come",
+            "name a time in the future",
         ));
     }
     let grant = |rule: &String| Grant {
@@ -183,7 +183,7 @@ async fn ask(rules: &[GrantRule], grants: &[Grant], app: &App) -> Result<(), Sto
     if !std::io::stdin().is_terminal() || !app.output.stderr_is_terminal() {
         return Err(Stop::usage(
             "nobody is there to confirm this",
-            "add `--yes` if it is",
+            "add `--yes` to grant it without being asked",
         ));
     }
     let mut page = Page::new();
