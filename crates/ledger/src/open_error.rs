@@ -50,8 +50,7 @@ pub enum OpenError {
     UnknownDatabase,
     /// The record and secrets in requests would cross a network unencrypted.
     #[error(
-        "the record's database is on another machine, and `sslmode=disable` would send the record and the \
-         secrets in requests there for everybody to read; leave `sslmode` out, or use a socket or loopback"
+        "the record's database is on another machine, and `sslmode=disable` would send the record and the secrets in requests there unencrypted; leave `sslmode` out, or use a socket or loopback"
     )]
     NotEncrypted,
     /// There is nothing to verify a database's certificate with.

@@ -76,7 +76,7 @@ impl TransferError {
             Self::Read(_) => "name a file that `haft log export` wrote",
             Self::Write(_) => "name a file that is not there yet, where there is room",
             Self::Line { .. } => {
-                "it is no whole export of this version, or it was changed; export it again"
+                "it is not a complete export of this version, or it was changed; export it again"
             }
             Self::Broken { .. } => {
                 "nothing was written; `haft log verify` checks the record where it was made"

@@ -104,7 +104,7 @@ pub(crate) struct CallArgs {
 }
 
 impl CallArgs {
-    /// The calls that are meant.
+    /// The calls to list.
     pub(crate) fn filter(&self, scope: &RecordScope) -> CallFilter {
         let now = SystemClock.now();
         CallFilter {

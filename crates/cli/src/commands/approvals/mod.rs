@@ -197,7 +197,7 @@ fn settle_what_is_left(app: &App) -> Result<JoinHandle<()>, Stop> {
     }))
 }
 
-/// The questions that wait in the workspaces that are meant, oldest first.
+/// The open questions of the workspaces in scope, oldest first.
 pub(crate) async fn pending(
     ledger: &StoredLedger,
     scope: &RecordScope,

@@ -30,7 +30,7 @@ const MAX_RULES: usize = 64;
     group = ArgGroup::new("end").args(["lasts", "until"]),
     after_help = "\
 A standing approval answers where the rules ask; it never opens what they deny. Shells, interpreters
-and wrappers (`bash -c`, `python -c`, `env`) are granted only word for word.
+and wrappers (`bash -c`, `python -c`, `env`) can be granted only word for word.
 
 Examples:
   haft grants add 'bash(cargo test *)'
