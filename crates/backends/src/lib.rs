@@ -6,7 +6,7 @@
 //! is allowed: that is policy's job, before a call gets here. Start with `local/mod.rs`.
 #![expect(
     clippy::disallowed_methods,
-    reason = "this is the one crate meant to touch the operating system"
+    reason = "this is the one crate that touches the operating system"
 )]
 
 pub mod helper;

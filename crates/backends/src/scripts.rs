@@ -88,19 +88,19 @@ fn manifests(directory: BorrowedFd<'_>) -> Result<Vec<String>, String> {
         let entry = entry.map_err(|errno| errno.to_string())?;
         looked += 1;
         if looked > MAX_ENTRIES {
-            return Err(format!("it holds more than {MAX_ENTRIES} entries"));
+            return Err(format!("it contains more than {MAX_ENTRIES} entries"));
         }
         let Some(name) = entry.file_name().to_bytes().strip_suffix(b".toml") else {
             continue;
         };
         let name = std::str::from_utf8(name)
-            .map_err(|_| "it holds a manifest whose name is not UTF-8".to_owned())?;
+            .map_err(|_| "it contains a manifest whose name is not UTF-8".to_owned())?;
         if name.is_empty() {
             continue;
         }
         names.push(name.to_owned());
         if names.len() > MAX_SCRIPTS {
-            return Err(format!("it holds more than {MAX_SCRIPTS} script tools"));
+            return Err(format!("it contains more than {MAX_SCRIPTS} script tools"));
         }
     }
     Ok(names)

@@ -76,15 +76,15 @@ impl Exit {
             Self::Failed => "the call failed, or a check did",
             Self::Usage => "the command line is not valid",
             Self::Denied => "denied by a rule, by a person, or because nobody was there to ask",
-            Self::TimedOut => "the call ran into its deadline",
+            Self::TimedOut => "the call exceeded its deadline",
             Self::Cancelled => "the call was stopped",
             Self::Unknown => "the call was started and nobody can say how it ended",
             Self::Config => "the configuration has a mistake or is not trusted",
-            Self::Ledger => "the record cannot be used, or is not as it was written",
+            Self::Ledger => "the record cannot be used, or fails verification",
             Self::Asks => "`policy check`: a person would be asked",
             Self::NotFound => "there is no such call, tool or question",
             Self::NotAnswered => {
-                "`approve`, `deny`: not answered, because it is no longer open, is another plan, or nobody said yes"
+                "`approve`, `deny`: not answered, because the question is closed, the plan differs, or nobody said yes"
             }
         }
     }

@@ -34,7 +34,7 @@ use crate::{
 const SHUTDOWN_WAIT: Duration = Duration::from_millis(200);
 
 /// The hint for an invalid command line.
-const TRY_HELP: &str = "`--help` after a command says what it understands";
+const TRY_HELP: &str = "`haft COMMAND --help` shows what a command takes";
 
 fn main() -> ExitCode {
     // First of all: a helper has one thread, and its arguments are not a command line.

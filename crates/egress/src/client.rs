@@ -271,9 +271,9 @@ pub fn host_and_port(url: &Url) -> Result<(Host, u16), HttpError> {
         return Err(HttpError::Address("it is neither `http` nor `https`"));
     }
     let host = Host::parse(url.host_str().unwrap_or_default())
-        .map_err(|_| HttpError::Address("it names no host that can be reached"))?;
+        .map_err(|_| HttpError::Address("it does not name a host that can be reached"))?;
     let port = url.port_or_known_default();
-    let port = port.ok_or(HttpError::Address("it names no port"))?;
+    let port = port.ok_or(HttpError::Address("it does not name a port"))?;
     Ok((host, port))
 }
 

@@ -104,7 +104,7 @@ impl Advice {
                     // No name is similar, because none is known yet.
                     Some(Unknown::Unseen(hint)) => return Some(hint),
                     Some(Unknown::Other(hint)) => Some(hint),
-                    None => Some("`haft tools` lists the tools there are".to_owned()),
+                    None => Some("`haft tools` lists the tools".to_owned()),
                 },
                 ErrorKind::InvalidInput => outcome
                     .tool
@@ -126,7 +126,7 @@ impl Advice {
 
 /// Hints of the runtime that say less than the command line can.
 const GENERIC: [&str; 2] = [
-    "list the tools to see which there are",
+    "list the tools to see their names",
     "see the tool's input schema",
 ];
 

@@ -48,7 +48,7 @@ pub async fn proposals(
     let other = || {
         HostError::new(
             HostErrorKind::Refused,
-            "the rules or the workspace are no longer those the question was asked under",
+            "the rules or the workspace have changed since the question was asked",
             "answer where the call was made, or allow it once",
         )
     };

@@ -89,5 +89,5 @@ impl Approver for OtherPlaces {
 }
 
 fn nobody_configured() -> String {
-    "no other place to answer is configured".to_owned()
+    "no other place to answer questions is configured".to_owned()
 }

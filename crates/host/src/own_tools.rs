@@ -31,7 +31,7 @@ pub(crate) fn built_in(settings: &Settings) -> Result<Vec<Arc<dyn ErasedTool>>, 
         let tool = factory.build(&entry(configured)).map_err(|error| {
             HostError::config(
                 format!("{}: {error}", configured.place),
-                "`haft tools` lists the tools there are",
+                "`haft tools` lists the tools",
             )
         })?;
         if configured.kind == configured.name {

@@ -54,11 +54,10 @@ impl MigrationTarget {
     pub fn next_step(&self) -> &'static str {
         match self.database {
             Some(_) => {
-                "use it from now on with `export HAFT_DATABASE=…` (the address it was carried to); where \
-                 it was, it stays as it is"
+                "to use it from now on, run `export HAFT_DATABASE=…` with the address it was carried to; the old record stays as it is"
             }
             None => {
-                "use it from now on with `unset HAFT_DATABASE`; in the database it stays as it is"
+                "to use it from now on, run `unset HAFT_DATABASE`; the record in the database stays as it is"
             }
         }
     }

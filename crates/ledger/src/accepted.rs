@@ -223,7 +223,7 @@ pub(crate) async fn forget_request(
 
 /// The error for continuing with a superseded claim.
 pub(crate) fn superseded_claim(epoch: Epoch) -> LedgerError {
-    let message = format!("a newer claim than that in epoch {epoch} holds the call");
+    let message = format!("a claim newer than epoch {epoch} holds the call");
     LedgerError::new(LedgerErrorKind::Superseded, message)
 }
 
@@ -234,11 +234,11 @@ fn superseded(by: i64) -> LedgerError {
 
 /// The error for claiming a call that is over.
 pub(crate) fn over() -> LedgerError {
-    LedgerError::new(LedgerErrorKind::Over, "the call has its outcome already")
+    LedgerError::new(LedgerErrorKind::Over, "the call already has its outcome")
 }
 
 fn forged() -> LedgerError {
-    let message = "what is stored of the accepted call is not what was accepted";
+    let message = "the stored call differs from the call that was accepted";
     LedgerError::new(LedgerErrorKind::Corrupt, message)
 }
 

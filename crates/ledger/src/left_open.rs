@@ -19,14 +19,14 @@ pub(crate) fn interrupted(call: CallId, started: Option<Timestamp>) -> Outcome {
             Terminal::Unknown,
             ErrorKind::Unavailable,
             "the process that ran this call ended before it recorded the result; it may have taken effect",
-            "look at what it was to change before you ask for it again",
+            "check what it would have changed before you ask for it again",
         )
     } else {
         (
             Terminal::Cancelled,
             ErrorKind::Cancelled,
             "the process that accepted this call ended before starting it; nothing was changed",
-            "ask for it again if it is still wanted",
+            "ask for it again if you still want it",
         )
     };
     Outcome {

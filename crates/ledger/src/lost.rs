@@ -17,7 +17,7 @@ pub(crate) async fn lost(
         Ok(read) => read,
         Err(error) => {
             return Ok(vec![format!(
-                "whether the record is whole cannot be told: `{file}` cannot be read ({error})"
+                "Haft cannot tell whether the record is complete: `{file}` cannot be read ({error})"
             )]);
         }
     };

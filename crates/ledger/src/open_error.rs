@@ -23,14 +23,12 @@ pub enum OpenError {
     },
     /// The record is from before the first release, in a form that is not read any more.
     #[error(
-        "the record was written by a haft from before its first release, in a form that is not read any more; \
-         move its directory away, and a new record is begun"
+        "the record was written by a haft from before its first release, in a form that this version does not read; move its directory away, and Haft begins a new record"
     )]
     OlderForm,
     /// The database's role passes by row-level security, which keeps tenants apart.
     #[error(
-        "the database role `{0}` is a superuser or bypasses row-level security, so nothing would keep \
-         tenants apart; use one that is a member of `haft_service` and neither of these"
+        "the database role `{0}` is a superuser or bypasses row-level security, so nothing would keep tenants apart; use a member of `haft_service` that is neither"
     )]
     PrivilegedRole(String),
     /// The record was begun with another signing key.
@@ -47,13 +45,12 @@ pub enum OpenError {
     NoSchema(#[source] StoreError),
     /// The address of a database that nothing here speaks to.
     #[error(
-        "the record's database is not understood; it is written as `postgres://user@host/database`"
+        "the address of the record's database is not valid; write it as `postgres://user@host/database`"
     )]
     UnknownDatabase,
     /// The record and secrets in requests would cross a network unencrypted.
     #[error(
-        "the record's database is on another machine, and `sslmode=disable` would send the record and the \
-         secrets in requests there for everybody to read; leave `sslmode` out, or use a socket or loopback"
+        "the record's database is on another machine, and `sslmode=disable` would send the record and the secrets in requests there unencrypted; leave `sslmode` out, or use a socket or loopback"
     )]
     NotEncrypted,
     /// There is nothing to verify a database's certificate with.
@@ -71,7 +68,7 @@ pub enum OpenError {
     #[error("this haft was built without PostgreSQL (the feature `postgres` of its crates)")]
     NotBuiltIn,
     /// The address of an artifact storage that nothing here speaks to.
-    #[error("where artifacts are kept is not understood; it is written as `s3://bucket/prefix`")]
+    #[error("the address of the artifact storage is not valid; write it as `s3://bucket/prefix`")]
     UnknownArtifacts,
     /// Artifacts would cross a network unencrypted.
     #[error(

@@ -26,7 +26,7 @@ pub enum TransferError {
         reason: String,
     },
     /// A row is not as it was written.
-    #[error("record {position} is not as it was written: {reason}")]
+    #[error("record {position} fails verification: {reason}")]
     Broken {
         /// Where the row was in the record that was exported.
         position: u64,
@@ -34,7 +34,7 @@ pub enum TransferError {
         reason: String,
     },
     /// The export is not as it was written.
-    #[error("the export is not as it was written: {0}")]
+    #[error("the export fails verification: {0}")]
     Altered(&'static str),
     /// Its signatures are of another key than the one that was given, or of one that was not given.
     #[error("the export was not signed with this key")]
@@ -64,7 +64,7 @@ pub enum TransferError {
     #[error("what was carried is not what the record has: {0}")]
     Differs(String),
     /// A standing approval, a question or an accepted call is not as it was written.
-    #[error("{0} of the record is not as it was written: it is not signed with the record's key")]
+    #[error("{0} of the record fails verification: it is not signed with the record's key")]
     Unsigned(&'static str),
 }
 
@@ -76,7 +76,7 @@ impl TransferError {
             Self::Read(_) => "name a file that `haft log export` wrote",
             Self::Write(_) => "name a file that is not there yet, where there is room",
             Self::Line { .. } => {
-                "it is no whole export of this version, or it was changed; export it again"
+                "it is not a complete export of this version, or it was changed; export it again"
             }
             Self::Broken { .. } => {
                 "nothing was written; `haft log verify` checks the record where it was made"

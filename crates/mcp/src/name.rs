@@ -35,7 +35,7 @@ pub enum ServerIdError {
     Name(#[from] NameError),
     /// It contains the separator, or begins or ends with half of it.
     #[error(
-        "the server id `{0}` holds `__`, or begins or ends with `_`, which would make names of tools ambiguous"
+        "the server id `{0}` contains `__`, or begins or ends with `_`, which would make tool names ambiguous"
     )]
     Separator(String),
     /// Too long.

@@ -72,9 +72,7 @@ impl Finding {
             FindingKind::UnknownGroup {
                 nearest: Some(word),
             } => format!("did you mean `@{word}`?"),
-            FindingKind::UnknownTool { nearest: None } => {
-                "`haft tools` lists the tools there are".to_owned()
-            }
+            FindingKind::UnknownTool { nearest: None } => "`haft tools` lists the tools".to_owned(),
             FindingKind::UnknownGroup { nearest: None } => {
                 "define it under `groups` in [policy]".to_owned()
             }

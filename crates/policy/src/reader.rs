@@ -430,7 +430,7 @@ impl<'s> Reader<'s> {
         if texts.is_empty() {
             // It would apply always or never; neither can be meant.
             let at = value.span().start;
-            self.problem(at, "`after` names nothing", Some(hint));
+            self.problem(at, "`after` is empty", Some(hint));
             return None;
         }
         AfterReading::parse(texts).ok()

@@ -313,7 +313,7 @@ impl RuleError {
             RuleErrorKind::GroupPath => {
                 "use `read(…)` or `write(…)`, which apply to every tool, or `bash(…)` for commands"
             }
-            RuleErrorKind::Glob(_) => "put `\\` before a character that is meant literally",
+            RuleErrorKind::Glob(_) => "put `\\` before a character to match it literally",
             RuleErrorKind::CommandWildcard => {
                 "name the program of one command, such as `bash(npm run *)`, or allow the exact text"
             }
@@ -335,7 +335,7 @@ impl fmt::Display for RuleError {
             RuleErrorKind::NotRelative => {
                 write!(f, "`{rule}` can never match: its path is not relative")
             }
-            RuleErrorKind::Climbs => write!(f, "`{rule}` can never match: its path holds `..`"),
+            RuleErrorKind::Climbs => write!(f, "`{rule}` can never match: its path contains `..`"),
             RuleErrorKind::Whitespace => write!(
                 f,
                 "`{rule}` would cover less than it says: its pattern starts or ends with whitespace"

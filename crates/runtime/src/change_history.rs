@@ -79,7 +79,7 @@ impl PastChanges for ChangeHistory {
             if calls.len() > MAX_CALLS {
                 return Err(ToolError::new(
                     ErrorKind::LimitExceeded,
-                    format!("more than {MAX_CALLS} calls are named"),
+                    format!("the input names more than {MAX_CALLS} calls"),
                 )
                 .hint("name fewer calls"));
             }

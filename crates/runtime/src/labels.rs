@@ -168,7 +168,7 @@ impl SessionLabels {
 /// If it is unknown what a session has read from, none of its calls may run.
 fn not_looked_up(why: &str) -> ToolError {
     let message = format!(
-        "what this session has read from cannot be looked up, so the call is not run: {why}"
+        "Haft cannot look up what this session has read from, so it does not run the call: {why}"
     );
     ToolError::new(ErrorKind::Unavailable, message).hint("`haft doctor` checks the ledger")
 }

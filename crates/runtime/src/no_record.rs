@@ -203,6 +203,6 @@ impl GrantStore for NoRecord {
 fn nothing_is_kept() -> LedgerError {
     LedgerError::new(
         LedgerErrorKind::Unavailable,
-        "this runtime has no record, so it plans calls and runs none",
+        "this runtime has no record, so it plans calls but does not run them",
     )
 }

@@ -90,7 +90,7 @@ pub(crate) async fn show(
             "its preview has {bytes} bytes, and at most {MAX_PREVIEW_BYTES} can be \
              shown"
         ))
-        .hint("split it into several calls; nothing is approved that cannot be shown whole"));
+        .hint("split it into several calls; what cannot be shown in full cannot be approved"));
     }
     Ok(ShownPreview {
         programs: bound(files, call).await?,
@@ -295,7 +295,7 @@ fn files_of(plan: &SealedPlan, commands: &[CommandPreview]) -> Result<NamedFiles
     }
     if named.run.len() + named.others.len() > MAX_LOOKS {
         return Err(cannot_be_shown(format!(
-            "its commands have more than {MAX_LOOKS} words that may be names of files"
+            "its commands have more than {MAX_LOOKS} words that may be file names"
         ))
         .hint("split it into several calls"));
     }

@@ -208,8 +208,7 @@ impl Recording {
             (state.started, state.tool.clone())
         };
         let message = if started {
-            "the caller went away while the call ran; it was stopped, and what it had done until \
-             then stays done"
+            "the caller went away while the call ran; it was stopped, and what it had already done stays done"
         } else {
             "the caller went away before the call was started; nothing happened"
         };

@@ -54,7 +54,7 @@ pub enum FactoryError {
     #[error(transparent)]
     Name(#[from] NameError),
     /// The settings do not fit the type.
-    #[error("the configuration of tool `{name}` is wrong: {reason}")]
+    #[error("the configuration of the tool `{name}` is invalid: {reason}")]
     Config {
         /// The tool.
         name: String,
@@ -100,7 +100,7 @@ impl Factory {
                 return Err(FactoryError::Config {
                     name: name.to_string(),
                     reason: format!(
-                        "there is no trusted script `{script}`; known ones are {}",
+                        "there is no trusted script `{script}`; the trusted scripts are {}",
                         known.join(", ")
                     ),
                 });

@@ -81,7 +81,7 @@ impl SshConnect {
         for _ in 0..SILENT_TRIES {
             match self.attempt_once().await? {
                 Attempt::Silent => {
-                    tracing::info!(destination = %self.options.destination, "hung up without a word");
+                    tracing::info!(destination = %self.options.destination, "closed the connection without a message");
                 }
                 other => return Ok(other),
             }

@@ -16,7 +16,7 @@ pub struct Destination {
 
 /// The text is not a valid destination.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` is no SSH destination: {why}", .text.escape_debug())]
+#[error("`{}` is not an SSH destination: {why}", .text.escape_debug())]
 pub struct DestinationError {
     text: String,
     why: &'static str,

@@ -47,8 +47,7 @@ fn connection(destination: &Destination, said: &str) -> ConnectError {
         "has changed and you have",
     ]) {
         return ConnectError::new(format!(
-            "the host key of `{host}` is not the one that is known: either the machine was set up \
-             anew, or somebody pretends to be it"
+            "the host key of `{host}` is not the one that is known: either the machine was set up again, or another machine pretends to be it"
         ))
         .hint(format!(
             "compare the new fingerprint with the machine's administrator; if it is right, run \

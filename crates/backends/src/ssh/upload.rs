@@ -154,7 +154,7 @@ async fn make_directory(sftp: &SftpSession) -> Result<(), UploadError> {
     let found = sftp.symlink_metadata(DIRECTORY[1]).await?;
     let mode = found.permissions.unwrap_or_default();
     if mode & KIND_MASK != DIRECTORY_KIND {
-        return Err(UploadError::new("`~/.cache/haft` is no directory there"));
+        return Err(UploadError::new("`~/.cache/haft` is not a directory there"));
     }
     if found.uid != home.uid {
         return Err(UploadError::new(
@@ -201,7 +201,9 @@ async fn write_and_compare(
     if length == bytes.len() && Digest::from(hash) == *digest {
         Ok(())
     } else {
-        Err(UploadError::new("what arrived is not what was sent"))
+        Err(UploadError::new(
+            "the bytes that arrived are not the ones that were sent",
+        ))
     }
 }
 

@@ -111,11 +111,8 @@ impl ForeignFile {
             return Ok(());
         }
         Err(Stop::config(
-            format!(
-                "`{}` has just been changed by somebody else",
-                self.path.display()
-            ),
-            "run the command again, best while the program it belongs to is not running",
+            format!("another program has just changed `{}`", self.path.display()),
+            "close the program it belongs to, then run the command again",
         ))
     }
 
@@ -147,7 +144,7 @@ impl ForeignFile {
             }
         }
         Err(io::Error::other(format!(
-            "there are {MAX_BACKUPS} copies of it already"
+            "it has {MAX_BACKUPS} backups already"
         )))
     }
 }

@@ -143,8 +143,7 @@ impl Dialect for Codex {
             ],
             names: &["shell", "exec_command", "write_stdin", "view_image"],
             note: Some(
-                "apply_patch has no switch: it stays on offer, and writes nothing without asking you, \
-                 because `sandbox_mode` is `read-only`",
+                "Codex cannot turn `apply_patch` off; because `sandbox_mode` is `read-only`, it asks you before it writes",
             ),
         })
     }

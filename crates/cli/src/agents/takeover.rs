@@ -114,7 +114,7 @@ impl TakenOverServer {
         into: TakeoverTarget<'_>,
     ) -> Result<(), String> {
         if argv.first().is_none_or(String::is_empty) {
-            return Err("it names no program".to_owned());
+            return Err("it does not name a program".to_owned());
         }
         let argv = self.pin(argv, into.versions);
         self.settings
@@ -368,7 +368,7 @@ fn free_id(name: &str, ids: &BTreeSet<String>) -> Result<ServerId, String> {
         format!("{}{end}", start.trim_end_matches(['_', '-']))
     });
     let free = candidates.into_iter().find(|id| !ids.contains(id));
-    let free = free.ok_or("there is no name left for it")?;
+    let free = free.ok_or("every name it could have is taken")?;
     ServerId::parse(&free).map_err(|error| error.to_string())
 }
 

@@ -204,7 +204,7 @@ fn next_required(
                 parameters.names.join(", ")
             )
         };
-        Stop::usage(format!("`{word}` belongs to no parameter"), hint)
+        Stop::usage(format!("`{word}` does not belong to a parameter"), hint)
     })
 }
 
@@ -229,7 +229,7 @@ fn from_stdin() -> Result<String, Stop> {
     match read {
         Ok(bytes) if u64::try_from(bytes).unwrap_or(u64::MAX) > MAX_STDIN_BYTES => {
             Err(Stop::usage(
-                format!("standard input holds more than {MAX_STDIN_BYTES} bytes"),
+                format!("standard input has more than {MAX_STDIN_BYTES} bytes"),
                 "give a smaller input",
             ))
         }
@@ -294,7 +294,7 @@ mod tests {
         check(&[r#"{"command": "ls"}"#], r#"text {"command": "ls"}"#);
         check(
             &["a", "b"],
-            "`b` belongs to no parameter (write key=value; the parameters are background, command, edits, timeout_ms)",
+            "`b` does not belong to a parameter (write key=value; the parameters are background, command, edits, timeout_ms)",
         );
         check(
             &["command=a", "command=b"],

@@ -28,14 +28,14 @@ const MAX_BATCH_BYTES: u64 = 64 * 1024 * 1024;
 /// Run many calls at once, from JSON lines
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Each line is {\"tool\": …, \"arguments\": {…}}, with \"timeout_ms\" if wanted. Calls run side by side as far as
-what they touch lets them; results come back in the order of the lines. The exit code is that of the
-first call that did not succeed.
+Each line is {\"tool\": …, \"arguments\": {…}}, and may have \"timeout_ms\". Calls run in parallel
+unless they touch the same things. Results come back in the order of the lines. The exit code is that
+of the first call that did not succeed.
 
 Example:
   printf '%s\\n' '{\"tool\":\"read\",\"arguments\":{\"path\":\"a\"}}' | haft batch")]
 pub(crate) struct BatchArgs {
-    /// The file with the calls; standard input if there is none
+    /// The file with the calls [default: standard input]
     file: Option<PathBuf>,
     #[command(flatten)]
     asking: AskArgs,

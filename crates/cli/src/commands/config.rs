@@ -14,7 +14,7 @@ use crate::{
     terminal::{Format, Page, Style},
 };
 
-/// Show the configuration that holds, and where it comes from
+/// Show the configuration that applies, and where it comes from
 #[derive(Debug, Args)]
 #[command(disable_help_subcommand = true)]
 pub(crate) struct ConfigArgs {
@@ -26,7 +26,7 @@ pub(crate) struct ConfigArgs {
 enum ConfigCommand {
     /// Print the values that files set, each with its file and line
     Show {
-        /// Print the keys that nobody set as well, with their defaults
+        /// Also print the keys that nobody set, with their defaults
         #[arg(long)]
         effective: bool,
     },

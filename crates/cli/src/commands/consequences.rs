@@ -173,7 +173,7 @@ fn shown_to_commands(settings: &Settings) -> Page {
         Some(CgroupSetting::Off) => {
             page = page.field(
                 "limit",
-                "each process has its own, no control group holds them",
+                "each process has its own; no control group enforces them",
             );
         }
         Some(CgroupSetting::Below(name)) => {

@@ -66,14 +66,14 @@ A time is 2h, 7d, today, yesterday, 2026-11-18, or 2026-11-18T14:30:00Z; a day c
 pub(crate) struct LogArgs {
     #[command(subcommand)]
     command: Option<LogCommand>,
-    /// Only calls whose tool, input, paths, commands or output (its ends) hold these words
+    /// Only calls whose tool, input, paths, commands or output (its beginning and end) contain these words
     search: Vec<String>,
     #[command(flatten)]
     calls: CallArgs,
     /// Only calls of this session
     #[arg(long, value_name = "NAME")]
     session: Option<SessionId>,
-    /// Only calls with this outcome; `open` are those that have none yet
+    /// Only calls with this outcome; `open` for calls that have not ended
     #[arg(long, value_name = "OUTCOME", value_parser = call_outcome)]
     outcome: Option<CallOutcome>,
     /// At most this many calls
@@ -90,7 +90,7 @@ pub(crate) struct CallArgs {
     /// Only calls made at this time or later
     #[arg(long, value_name = "TIME", value_parser = moment)]
     pub(crate) since: Option<Moment>,
-    /// Only calls made before this time; of a day, its end
+    /// Only calls made before this time; a day counts to its end
     #[arg(long, value_name = "TIME", value_parser = moment)]
     pub(crate) until: Option<Moment>,
     /// Only calls of this agent
@@ -104,7 +104,7 @@ pub(crate) struct CallArgs {
 }
 
 impl CallArgs {
-    /// The calls that are meant.
+    /// The calls to list.
     pub(crate) fn filter(&self, scope: &RecordScope) -> CallFilter {
         let now = SystemClock.now();
         CallFilter {
@@ -119,7 +119,7 @@ impl CallArgs {
 
 #[derive(Debug, Subcommand)]
 enum LogCommand {
-    /// Recompute the chain of hashes and name the first record that is not as it was written
+    /// Recompute the chain of hashes and name the first record that fails
     Verify {
         /// Check this export instead of the record
         #[arg(long, value_name = "FILE")]
@@ -129,7 +129,7 @@ enum LogCommand {
     },
     /// Write the record as text, which can be checked and imported elsewhere
     Export {
-        /// Only calls of this long ago and since: 90s, 10m, 2h, 7d, 4w [default: all of them]
+        /// Only calls made within this time: 90s, 10m, 2h, 7d, 4w [default: all of them]
         #[arg(long, value_name = "TIME")]
         since: Option<RelativeTime>,
         /// Write to this new file [default: standard output]
@@ -151,7 +151,7 @@ struct KeyArgs {
     /// [default: this record's own]
     #[arg(long, value_name = "FILE", requires = "file")]
     key: Option<PathBuf>,
-    /// Take an export whose signatures cannot be checked
+    /// Accept an export whose signatures cannot be checked
     #[arg(long, conflicts_with = "key", requires = "file")]
     without_key: bool,
 }
@@ -218,7 +218,7 @@ async fn verify(ledger: &StoredLedger, app: &App) -> Result<Exit, Stop> {
             } else {
                 let page = Page::new()
                     .styled(Style::Good, "intact")
-                    .text(format!(": {records} records are as they were written"));
+                    .text(format!(": {records} records verified"));
                 app.output.page(&page.end())?;
             }
             Ok(Exit::Ok)
@@ -231,8 +231,8 @@ async fn verify(ledger: &StoredLedger, app: &App) -> Result<Exit, Stop> {
             }
             Err(Stop::new(
                 Exit::Ledger,
-                format!("record {sequence} is not as it was written: {reason}"),
-                "everything before it still holds; keep the files and find out who wrote to them",
+                format!("record {sequence} fails verification: {reason}"),
+                "everything before it is intact; keep the files and find out who wrote to them",
             ))
         }
     }

@@ -70,7 +70,7 @@ pub(crate) async fn call(
             named.insert(0, last.id.to_string());
             Err(Stop::new(
                 Exit::NotFound,
-                format!("`{id}` is the beginning of {several} ids"),
+                format!("{several} ids begin with `{id}`"),
                 format!("give more of it: {}", named.join(", ")),
             ))
         }

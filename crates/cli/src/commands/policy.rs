@@ -45,19 +45,19 @@ pub(crate) struct PolicyArgs {
 enum PolicyCommand {
     /// Print the rules in force and where each is defined
     Show(ShowArgs),
-    /// Say what the rules say about a call, without running it
+    /// Show what the rules say about a call, without running it
     Check(CheckArgs),
     /// Look for rules that do nothing
     Lint(LintArgs),
     /// Try the examples that rules carry
     Test(test::TestArgs),
-    /// Decide about recorded calls again under other rules, and print what would change
+    /// Decide recorded calls again under other rules, and print what would change
     Replay(replay::ReplayArgs),
 }
 
 #[derive(Debug, Args)]
 struct LintArgs {
-    /// The file to look at, trusted or not [default: the configuration in force]
+    /// The file to check, trusted or not [default: the configuration in force]
     file: Option<PathBuf>,
 }
 

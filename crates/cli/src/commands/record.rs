@@ -20,7 +20,7 @@ use crate::{
     view::{bars::bytes, time},
 };
 
-/// Measure the record, make it smaller, or carry it to another database
+/// Measure, shrink or migrate the record
 #[derive(Debug, Args)]
 #[command(disable_help_subcommand = true)]
 pub(crate) struct RecordArgs {
@@ -30,14 +30,14 @@ pub(crate) struct RecordArgs {
 
 #[derive(Debug, Subcommand)]
 enum RecordCommand {
-    /// Carry the whole record to an empty database and check what arrived: all of it, or nothing
+    /// Copy the whole record to an empty database and check what arrived: all of it, or nothing
     Migrate {
         /// The database, as postgres://user@host/database; `-` reads that from standard input, and
         /// `file` is the file in the data directory
         #[arg(long, value_name = "URL")]
         to: String,
     },
-    /// Say how many bytes and calls the record has
+    /// Show how many bytes and calls the record has
     Size,
     /// Remove old outputs and file contents now; the calls stay, but `haft undo` needs the contents
     Prune {

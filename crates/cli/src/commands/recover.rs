@@ -22,7 +22,7 @@ use crate::{
 /// Settle calls that an interrupted run left open
 #[derive(Debug, Args)]
 pub(crate) struct RecoverArgs {
-    /// Run again, as new calls, those that only read
+    /// Run those that only read again, as new calls
     #[arg(long)]
     rerun_read_only: bool,
 }

@@ -32,7 +32,7 @@ pub(crate) struct SelectionArgs {
         reason = "clap's shape for an option whose value may be left out"
     )]
     session: Option<Option<SessionId>>,
-    /// Only calls made in this time, such as 10m or 2h; without `--session`, of every session
+    /// Only calls made within this time, such as 10m or 2h; without `--session`, from every session
     #[arg(long, value_name = "TIME", value_parser = duration)]
     since: Option<Duration>,
 }
@@ -118,7 +118,7 @@ impl SelectionArgs {
         if full {
             return Err(Stop::new(
                 Exit::Failed,
-                format!("more than {MAX_CALLS} calls are meant"),
+                format!("this selects more than {MAX_CALLS} calls"),
                 "name a shorter time with `--since`",
             ));
         }

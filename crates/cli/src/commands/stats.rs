@@ -49,7 +49,7 @@ Examples:
   haft stats
   haft stats --since 30d --all-workspaces
   haft stats --since today --agent claude-code --json
-Without --since, the last 14 days are counted.")]
+Without --since, it counts the last 14 days.")]
 pub(crate) struct StatsArgs {
     #[command(flatten)]
     calls: log::CallArgs,

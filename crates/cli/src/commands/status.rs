@@ -30,7 +30,7 @@ const MAX_SHOWN: usize = 10;
 /// The most calls of each kind that a program is given.
 const MAX_CALLS: usize = 1_000;
 
-/// Say what waits, what runs and what was denied today
+/// Show what is waiting, what is running and what was denied today
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
@@ -118,9 +118,9 @@ async fn calls(
 
 fn waiting_in_words(waits: &[Approval]) -> String {
     match waits.len() {
-        0 => "no question waits".to_owned(),
-        1 => "1 question waits".to_owned(),
-        more => format!("{more} questions wait"),
+        0 => "no questions are waiting".to_owned(),
+        1 => "1 question is waiting".to_owned(),
+        more => format!("{more} questions are waiting"),
     }
 }
 

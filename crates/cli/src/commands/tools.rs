@@ -37,7 +37,7 @@ pub(crate) struct ToolsArgs {
     /// Only tools of this group
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
-    /// Only tools whose name, description or parameters hold these words
+    /// Only tools whose name, description or parameters contain these words
     #[arg(long, value_name = "WORDS")]
     search: Option<String>,
     #[command(flatten)]
@@ -180,7 +180,7 @@ fn find<'t>(tools: &'t Snapshot, assembly: &Assembly, name: &str) -> Result<&'t 
         let hint = match (assembly.mounts.about_unknown(name), near.first()) {
             (Some(Unknown::Unseen(hint) | Unknown::Other(hint)), _) => hint,
             (None, Some(near)) => format!("did you mean `{near}`?"),
-            (None, None) => "`haft tools` lists the tools there are".to_owned(),
+            (None, None) => "`haft tools` lists the tools".to_owned(),
         };
         Stop::new(Exit::NotFound, format!("there is no tool `{name}`"), hint)
     })
@@ -256,8 +256,7 @@ fn why(name: &str, principal: &Principal, assembly: &Assembly, app: &App) -> Res
             rule.as_ref().map(RuleView::of),
         ),
         (None, Visibility::Advertised) => {
-            let reason =
-                "it is shown: some input of it could be allowed (`haft policy check` says which)";
+            let reason = "it is shown: the rules could allow some of its inputs (`haft policy check` says which)";
             (true, format!("{alias}{reason}"), None)
         }
     };

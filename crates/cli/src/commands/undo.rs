@@ -35,8 +35,8 @@ Examples:
   haft undo last
   haft undo --session
   haft undo --since 10m --dry-run
-A file that changed since is left as it is and shown. Git's branches, tags, stashes, HEAD and
-index go back as a whole or not at all. An undo is a call too: undo it to redo.")]
+A file that has changed since stays as it is and is shown. Git's branches, tags, stashes, HEAD
+and index go back as a whole or not at all. An undo is a call too: undo it to redo.")]
 pub(crate) struct UndoArgs {
     #[command(flatten)]
     selection: SelectionArgs,

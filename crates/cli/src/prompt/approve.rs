@@ -189,21 +189,21 @@ pub(crate) async fn ask_for_wish(
 ) -> Option<Option<GrantRequest>> {
     let say = |text: &str| output.note(&Page::new().text(text).end());
     if proposals.is_empty() {
-        say("No rule can be proposed that would allow just such calls; y allows this one.");
+        say("No rule would allow only calls like this one; y allows this call.");
         return Some(None);
     }
     output.note(&grant_choice::proposals(proposals).fitting_stderr());
-    let chosen = numbered(output, "Which one? (its number; nothing goes back) ").await?;
+    let chosen = numbered(output, "Which one? (a number; leave empty to go back) ").await?;
     let Some(proposal) = chosen.and_then(|index| proposals.get(index)) else {
         return Some(None);
     };
     output.note(&grant_choice::scopes_in_words(&scopes).fitting_stderr());
-    let chosen = numbered(output, "Where? (its number; nothing goes back) ").await?;
+    let chosen = numbered(output, "Where? (a number; leave empty to go back) ").await?;
     let Some(scope) = chosen.and_then(|index| scopes.into_iter().nth(index)) else {
         return Some(None);
     };
     let lasting = loop {
-        let prompt = "How long? (30m, 12h, 7d; 10x for ten calls; nothing: until revoked) ";
+        let prompt = "How long? (30m, 12h, 7d; 10x for ten calls; leave empty: until revoked) ";
         match GrantDuration::read(&line(output, prompt).await?) {
             Ok(lasting) => break lasting,
             Err(why) => say(&why),

@@ -43,7 +43,7 @@ impl GrantDuration {
     /// Parses what a person typed: nothing, `30m`, `12h`, `7d`, or a number of calls such as `10x`.
     pub(crate) fn read(typed: &str) -> Result<Self, String> {
         const WANTED: &str =
-            "write a time such as 30m, 12h or 7d, a number of calls such as 10x, or nothing";
+            "write a time such as 30m, 12h or 7d, a number of calls such as 10x, or leave it empty";
         let typed = typed.trim();
         if typed.is_empty() {
             return Ok(Self::Revoked);
@@ -60,7 +60,9 @@ impl GrantDuration {
         };
         let lasting = Duration::from_secs(u64::from(number) * seconds);
         if lasting.is_zero() || lasting > LONGEST {
-            return Err("choose between a minute and a year, or nothing for no end".to_owned());
+            return Err(
+                "choose from one minute to one year, or leave it empty for no end".to_owned(),
+            );
         }
         Ok(Self::For(lasting))
     }

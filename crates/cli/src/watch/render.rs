@@ -27,14 +27,14 @@ const REFUSE_ALL_KEYS: &str = "y refuse all of them  any other key: none";
 /// What the keys do.
 const HELP: &[&str] = &[
     "In the list",
-    "  enter          look at the question; answers are given there",
+    "  enter          open the question, to read and answer it",
     "  j k, arrows    move          space, page keys   move by a page",
     "  g              questions of one kind (agent, tool, program) in one line",
     "  n              on such a line: refuse all of them, after asking",
     "  q              leave",
     "",
     "At a question",
-    "  y              allow this one call; counts once all of it was on the screen",
+    "  y              allow this one call, once you have seen all of it",
     "  n              deny            r   deny, and tell the agent why",
     "  a              name the command that keeps a rule for calls like it",
     "  d              show or hide the details: ids, the digest, the raw input",
@@ -137,9 +137,9 @@ fn end_of(text: &str, width: usize) -> String {
 fn list_title(watch: &WatchState, colours: Colours) -> Line<'static> {
     let waiting = match watch.items.len() {
         0 if !watch.looked => "reading the record".to_owned(),
-        0 => "no question waits".to_owned(),
-        1 => "1 question waits".to_owned(),
-        more => format!("{more} questions wait"),
+        0 => "no questions are waiting".to_owned(),
+        1 => "1 question is waiting".to_owned(),
+        more => format!("{more} questions are waiting"),
     };
     let mut spans = vec![
         Span::styled("Haft: ", drawn(colours, Style::Strong)),

@@ -61,7 +61,7 @@ impl Item {
         let workspace = workspace.map(|root| cut_beginning(&root, MAX_WORKSPACE_COLUMNS));
         let kind = match &approval.form {
             Some(form) => question::kind(form),
-            None => format!("{agent} (holds a secret)"),
+            None => format!("{agent} (contains a secret)"),
         };
         Self {
             id: approval.id,

@@ -233,14 +233,12 @@ impl WatchState {
             detail.opened = self.now;
             self.said = Some(match detail.unseen() {
                 Some(_) => {
-                    "not all of it has been on the screen yet: see the rest, then y".to_owned()
+                    "you have not seen all of it yet: read the rest, then press y".to_owned()
                 }
-                None => {
-                    "this had not been on the screen yet: y once more if it is right".to_owned()
-                }
+                None => "you had not seen this part yet: press y again to allow it".to_owned(),
             });
         } else if self.now.since(detail.opened) < TIME_TO_LOOK {
-            self.said = Some("look first: y once more if it is right".to_owned());
+            self.said = Some("read it first: press y again to allow it".to_owned());
         } else {
             return Some(AnswerChoice::wish(&detail.item, GivenVerdict::Approve));
         }

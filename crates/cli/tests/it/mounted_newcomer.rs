@@ -132,7 +132,7 @@ fn what_a_server_prints_where_messages_belong_is_shown() {
     let failed = ends.haft(&["mcp", "review", "a"]).fails(1);
     assert!(failed.contains("it exited with code 0"), "{failed}");
     let stray =
-        "it printed to standard output, which is for MCP messages alone: listening on port 3000";
+        "it printed to standard output, which is for MCP messages only: listening on port 3000";
     assert!(failed.contains(stray), "{failed}");
     let stays = with_entry(
         "command = [\"/usr/bin/python3\", \"-c\", \"print('listening on port 3000', flush=True); \

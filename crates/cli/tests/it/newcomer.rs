@@ -70,7 +70,7 @@ fn a_tool_that_is_not_there_has_its_own_exit_code() {
     for args in [&["call", "nope"][..], &["policy", "check", "nope"]] {
         let said = stage.haft(args).fails(10);
         assert!(
-            said.contains("hint: `haft tools` lists the tools there are\n"),
+            said.contains("hint: `haft tools` lists the tools\n"),
             "{said}"
         );
     }

@@ -140,7 +140,7 @@ fn au_05_verify_names_the_first_record_that_was_changed() {
     }
     std::fs::write(&path, changed).unwrap();
     let error = stage.haft(&["log", "verify"]).fails(8);
-    assert!(error.contains("is not as it was written"), "{error}");
+    assert!(error.contains("fails verification"), "{error}");
     assert!(error.contains("hint: "), "{error}");
     let json = stage.haft(&["log", "verify", "--json"]);
     assert_eq!(json.code, 8);
@@ -150,7 +150,7 @@ fn au_05_verify_names_the_first_record_that_was_changed() {
     let doctor = stage.haft(&["doctor"]);
     assert_eq!(doctor.code, 1);
     assert!(
-        doctor.stdout.contains("is not as it was written"),
+        doctor.stdout.contains("fails verification"),
         "{}",
         doctor.all()
     );
@@ -222,7 +222,7 @@ fn a_record_is_exported_and_imported_elsewhere() {
         stage
             .haft(&["log", "verify", "--file", &file])
             .ok()
-            .contains("as they were written")
+            .contains("records verified")
     );
     let elsewhere = Stage::new();
     // Without the key nobody can tell who wrote it.
@@ -258,7 +258,7 @@ fn a_record_is_exported_and_imported_elsewhere() {
     let error = third
         .haft(&["log", "import", &path("changed.jsonl"), "--key", &key])
         .fails(8);
-    assert!(error.contains("is not as it was written"), "{error}");
+    assert!(error.contains("fails verification"), "{error}");
     let all = ["log", "--jsonl", "--all-workspaces"];
     assert_eq!(calls(&third, &all).len(), 0);
 }

@@ -48,7 +48,7 @@ fn a_session_of_500_files_goes_back_but_for_the_one_that_changed() {
         ran.stdout
     );
     for part in [
-        "conflict: src/042.txt: it was changed since",
+        "conflict: src/042.txt: it has changed since",
         "-before 42\n+after 42\n",
         " after 42\n+and mine\n",
     ] {

@@ -256,7 +256,7 @@ fn promise_11_a_commit_of_the_person_in_between_is_not_lost() {
     says(
         &ran,
         &[
-            "conflict: .git/refs/heads/main: it was changed since",
+            "conflict: .git/refs/heads/main: it has changed since",
             "branch main: ",
             "not put back: a: it changed together with git's state, which stays",
         ],

@@ -20,7 +20,7 @@ fn waiting<'s>(stage: &'s Stage, content: &str) -> (Tmux<'s>, Window, Window) {
     let call = tmux.haft(&call);
     tmux.until(call, "haft approve");
     let watch = tmux.haft(&["approvals", "--watch"]);
-    tmux.until(watch, "1 question waits");
+    tmux.until(watch, "1 question is waiting");
     (tmux, call, watch)
 }
 
@@ -61,7 +61,7 @@ fn a_question_is_seen_looked_at_and_allowed() {
     allow(&tmux, watch);
     assert_eq!(tmux.ended(call), 0, "{}", tmux.screen(call));
     assert_eq!(stage.read("made.txt"), "hello");
-    tmux.until(watch, "no question waits");
+    tmux.until(watch, "no questions are waiting");
     tmux.press(watch, &["q"]);
     assert_eq!(tmux.ended(watch), 0);
     assert_eq!(tmux.about(watch, "alternate_on"), "0");
@@ -132,7 +132,7 @@ fn the_screen_follows_its_size_and_is_given_back_when_it_is_told_to_end() {
         tmux.coloured(watch)
     );
     let plain = tmux.run(&["NO_COLOR=1"], &["approvals", "--watch"]);
-    tmux.until(plain, "1 question waits");
+    tmux.until(plain, "1 question is waiting");
     tmux.press(plain, &["Enter"]);
     tmux.until(plain, "  +hello");
     assert!(

@@ -265,14 +265,14 @@ fn the_watch_screen_drops_the_question_of_a_killed_process_and_names_workspaces(
     let mut call = two.asks(true, "theirs.txt");
     let mut tmux = Tmux::new(&two.stage);
     let here = tmux.haft(&["approvals", "--watch"]);
-    tmux.until(here, "no question waits");
+    tmux.until(here, "no questions are waiting");
     let all = tmux.haft(&["approvals", "--watch", "--all-workspaces"]);
     tmux.until(all, "theirs.txt");
     let screen = tmux.screen(all);
     assert!(screen.contains("/other"), "{screen}");
     call.kill().unwrap();
     call.wait().unwrap();
-    tmux.until(all, "no question waits");
+    tmux.until(all, "no questions are waiting");
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn status_says_what_was_denied_today() {
     let quiet = two.here(&["status"]).ok();
     assert_eq!(
         quiet,
-        "no question waits\nno call runs\nno call was denied today\n"
+        "no questions are waiting\nno call runs\nno call was denied today\n"
     );
     two.there(&["call", "write", "path=a", "content=x"])
         .fails(3);

@@ -99,7 +99,7 @@ impl Head {
     pub(super) fn single(&self, name: &'static str) -> Result<Option<&str>, HeadError> {
         let mut values = self.headers.iter().filter(|header| header.name == name);
         match (values.next(), values.next()) {
-            (Some(_), Some(_)) => Err(HeadError("a header that must be single is there twice")),
+            (Some(_), Some(_)) => Err(HeadError("a header that may occur once occurs twice")),
             (first, _) => Ok(first.map(|header| header.value.as_str())),
         }
     }
@@ -115,7 +115,7 @@ impl Head {
                 let length = text.parse().ok().filter(|_| digits);
                 length
                     .map(Body::Length)
-                    .ok_or(HeadError("the length of the request is no number"))
+                    .ok_or(HeadError("the length of the request is not a number"))
             }
             (None, Some(coding), Version::Http11) if coding.eq_ignore_ascii_case("chunked") => {
                 Ok(Body::Chunked)
@@ -145,12 +145,12 @@ impl Head {
 fn request_line(line: &str) -> Result<(String, String, Version), HeadError> {
     let words: Vec<&str> = line.split(' ').collect();
     let [method, target, version] = words.as_slice() else {
-        return Err(HeadError("this is no request of HTTP/1"));
+        return Err(HeadError("this is not an HTTP/1 request"));
     };
     let version = match *version {
         "HTTP/1.1" => Version::Http11,
         "HTTP/1.0" => Version::Http10,
-        _ => return Err(HeadError("only HTTP/1.0 and HTTP/1.1 are spoken here")),
+        _ => return Err(HeadError("the proxy speaks only HTTP/1.0 and HTTP/1.1")),
     };
     if method.is_empty() || !method.bytes().all(is_token) {
         return Err(HeadError("the method is not valid"));
@@ -170,7 +170,7 @@ fn header(line: &str) -> Result<Header, HeadError> {
     }
     let value = value.trim_matches([' ', '\t']);
     if value.chars().any(|c| c.is_ascii_control() && c != '\t') {
-        return Err(HeadError("a header holds a control character"));
+        return Err(HeadError("a header contains a control character"));
     }
     Ok(Header {
         name: name.to_ascii_lowercase(),

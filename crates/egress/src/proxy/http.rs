@@ -130,7 +130,7 @@ pub(super) async fn read_head(client: &mut Client, until: Instant) -> Result<Hea
             Ok(more) => more.map_err(HeadFailure::Failed)?,
             Err(_) => {
                 return Err(HeadFailure::Refused(HeadError(
-                    "the request took too long to come",
+                    "the request took too long to arrive",
                 )));
             }
         }

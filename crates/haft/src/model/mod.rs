@@ -175,7 +175,7 @@ fn required_text(call: &Value, pointer: &'static str) -> Result<String, ShapeErr
         Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
         Some(Value::String(_)) => Err(ShapeError::new(
             pointer,
-            "the tool call names no tool",
+            "the tool call does not name a tool",
             "name one of the tools you were given",
         )),
         Some(_) => Err(ShapeError::new(

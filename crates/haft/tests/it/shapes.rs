@@ -50,7 +50,7 @@ fn every_element_of_tool_calls_is_a_call() {
         json!([{"function": {"name": 7}}, {"function": {"name": ""}}, {"function": {}}, good]),
         &[
             "/function/name: the name of the tool is not text",
-            "/function/name: the tool call names no tool",
+            "/function/name: the tool call does not name a tool",
             "/function/name: the tool call has no name",
             "read",
         ],

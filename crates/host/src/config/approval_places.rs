@@ -72,7 +72,7 @@ impl Reader<'_> {
             if places.desktop.is_none() {
                 self.problem(
                     value.span().start,
-                    "`desktop` is true or false",
+                    "`desktop` must be true or false",
                     "write `desktop = true` to answer questions from notifications",
                 );
             }
@@ -100,9 +100,8 @@ impl Reader<'_> {
             // The key itself is never repeated: it may be the secret, written in the wrong place.
             self.problem(
                 table.get("key").map_or(at, |value| value.span().start),
-                "`key` of [approvals.webhook] says where the key is",
-                "write `key = \"env:NAME\"` or `key = \"file:/absolute/path\"`; the key does not \
-                 belong into this file",
+                "`key` of [approvals.webhook] must say where the key is",
+                "write `key = \"env:NAME\"` or `key = \"file:/absolute/path\"`; keep the key itself out of this file",
             );
         }
         Some(WebhookSettings {

@@ -53,7 +53,7 @@ impl Reader<'_> {
             if settings.mode.is_none() {
                 self.problem(
                     value.span().start,
-                    "`catalog` is \"auto\", \"full\" or \"search\"",
+                    "`catalog` must be \"auto\", \"full\" or \"search\"",
                     "with \"auto\" every tool is listed while they fit `catalog_budget`, else \
                      they are found with `find_tools`",
                 );
@@ -65,7 +65,7 @@ impl Reader<'_> {
             if settings.budget.is_none() {
                 self.problem(
                     value.span().start,
-                    format!("`catalog_budget` is a whole number up to {MOST_TOKENS}"),
+                    format!("`catalog_budget` must be a whole number up to {MOST_TOKENS}"),
                     "write how many tokens of definitions are listed in full; `haft mcp cost` \
                      shows what there is",
                 );

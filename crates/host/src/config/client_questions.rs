@@ -71,7 +71,7 @@ impl Reader<'_> {
                 Some(_) | None => {
                     self.problem(
                         value.span().start,
-                        "`elicitation` is \"ask\" or \"never\"".to_owned(),
+                        "`elicitation` must be \"ask\" or \"never\"".to_owned(),
                         "with \"never\" questions are answered by `haft approve` and \
                          `haft approvals --watch` only",
                     );
@@ -84,7 +84,7 @@ impl Reader<'_> {
                 Some(seconds) => settings.approval_wait = Some(Duration::from_secs(seconds)),
                 None => self.problem(
                     value.span().start,
-                    format!("`approval_wait` is a whole number up to {MOST_SECONDS}"),
+                    format!("`approval_wait` must be a whole number up to {MOST_SECONDS}"),
                     "write how many seconds a client that cannot be asked is kept waiting",
                 ),
             }
@@ -95,7 +95,9 @@ impl Reader<'_> {
                 Some(most) => settings.requests_in_flight = Some(most),
                 None => self.problem(
                     value.span().start,
-                    format!("`requests_in_flight` is a whole number from 1 to {MOST_REQUESTS}"),
+                    format!(
+                        "`requests_in_flight` must be a whole number from 1 to {MOST_REQUESTS}"
+                    ),
                     "write how many requests of one client are served at once",
                 ),
             }

@@ -55,18 +55,18 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ("HAFT_DATA_DIR", "the same as `--data-dir`"),
     (
         "HAFT_DATABASE",
-        "the database of the record, as `postgres://user@host/database`; a file in the data directory without it",
+        "the database that holds the record, as `postgres://user@host/database`; without it, the record is a file in the data directory",
     ),
     (
         "HAFT_ARTIFACTS",
-        "object storage for long output and file versions, as `s3://bucket/prefix`; files in the data directory without it. `AWS_ENDPOINT_URL`, `AWS_REGION`, `AWS_ACCESS_KEY_ID` and the like say how to reach it",
+        "object storage for long output and file versions, as `s3://bucket/prefix`; without it, they are files in the data directory. `AWS_ENDPOINT_URL`, `AWS_REGION`, `AWS_ACCESS_KEY_ID` and the like say how to reach it",
     ),
     ("HAFT_WORKSPACE", "the same as `--workspace`"),
     ("HAFT_AGENT", "the same as `--agent`"),
     ("HAFT_SESSION", "the same as `--session`"),
     (
         "HAFT_LOG",
-        "what is logged to standard error, such as `debug` (every event of a call) or `warn`",
+        "what Haft logs to standard error, such as `debug` (every event of a call) or `warn`",
     ),
     (
         "XDG_CONFIG_HOME",
@@ -78,9 +78,9 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ),
     (
         "XDG_RUNTIME_DIR",
-        "sockets of commands are in it, if it is yours alone; otherwise in a private directory in `/tmp`",
+        "the sockets of commands go into it if only you can enter it; otherwise they go into a private directory in `/tmp`",
     ),
-    ("NO_COLOR", "no colours when set and not empty"),
+    ("NO_COLOR", "turns colours off if set and not empty"),
 ];
 
 impl Env {

@@ -154,7 +154,7 @@ impl Reader<'_> {
                 if self.file.cross_mounts.is_none() {
                     self.problem(
                         value.span().start,
-                        "`cross_mounts` is true or false",
+                        "`cross_mounts` must be true or false",
                         "write `cross_mounts = true`",
                     );
                 }
@@ -195,7 +195,7 @@ impl Reader<'_> {
         if number.is_none() {
             self.problem(
                 value.span().start,
-                format!("`{key}` is a whole number above 0"),
+                format!("`{key}` must be a whole number above 0"),
                 "write a plain number; the unit is in the name",
             );
         }

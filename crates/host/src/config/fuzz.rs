@@ -207,7 +207,7 @@ fn a_haft_toml_is_refused_with_a_place_or_read_whole() {
             let Ok(own) = own else {
                 return ParseOutcome::Refused;
             };
-            // An unknown key is an error, because a misspelt limit is no limit.
+            // An unknown key is an error, because a misspelt limit would not limit anything.
             assert!(
                 read(&format!("zzz = 1\n{text}")).is_err(),
                 "an unknown key was passed over"

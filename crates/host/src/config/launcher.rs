@@ -151,7 +151,7 @@ pub fn check(argv: &[String]) -> Result<(), UnpinnedCommand> {
     let packages = launcher.packages(argv);
     if packages.is_empty() {
         return Err(UnpinnedCommand {
-            message: format!("`{named}` names no package"),
+            message: format!("`{named}` does not name a package"),
             hint: launcher.example("PACKAGE"),
         });
     }

@@ -54,7 +54,7 @@ impl Reader<'_> {
             if count.is_none() {
                 self.problem(
                     value.span().start,
-                    format!("`{key}` is a whole number"),
+                    format!("`{key}` must be a whole number"),
                     "write how many equal results in a row it takes; 0 turns it off",
                 );
             }

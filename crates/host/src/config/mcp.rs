@@ -332,7 +332,7 @@ impl Reader<'_> {
             .collect();
         if argv.first().is_none_or(String::is_empty) {
             if value.get_ref().as_array().is_some() {
-                let message = "`command` names no program";
+                let message = "`command` does not name a program";
                 self.problem(value.span().start, message, &format!("write {example}"));
             }
             return None;
@@ -382,7 +382,7 @@ impl Reader<'_> {
         found.unwrap_or_else(|| {
             self.problem(
                 at,
-                "`mode` is \"full\", \"basic\" or \"off\"",
+                "`mode` must be \"full\", \"basic\" or \"off\"",
                 "leave it out for \"full\"",
             );
             SandboxMode::Full
@@ -395,7 +395,7 @@ impl Reader<'_> {
         if digest.is_none() {
             self.problem(
                 at,
-                "`sha256` has 64 hexadecimal digits",
+                "`sha256` must have 64 hexadecimal digits",
                 "`sha256sum` of the program file prints it",
             );
         }
@@ -433,7 +433,7 @@ impl Reader<'_> {
                 None => self.problem(
                     value.span().start,
                     format!("`secrets.{}` is not a reference", name.get_ref()),
-                    "write \"env:NAME\" or \"file:/absolute/path\"; a secret itself does not belong here",
+                    "write \"env:NAME\" or \"file:/absolute/path\"; keep the secret itself out of this file",
                 ),
             }
         }
@@ -469,7 +469,7 @@ impl Reader<'_> {
         if flag.is_none() {
             self.problem(
                 value.span().start,
-                format!("`{key}` is true or false"),
+                format!("`{key}` must be true or false"),
                 &format!("write `{key} = true`"),
             );
         }
@@ -480,7 +480,7 @@ impl Reader<'_> {
         let number = self.number(table, key)?;
         if number > MOST_SECONDS {
             let at = table.get(key).map_or(0, |value| value.span().start);
-            let message = format!("`{key}` is a number of seconds up to {MOST_SECONDS}");
+            let message = format!("`{key}` must be a number of seconds up to {MOST_SECONDS}");
             self.problem(at, message, "leave it out for the default");
             return None;
         }
@@ -500,7 +500,7 @@ impl Reader<'_> {
             let at = table
                 .get("concurrency")
                 .map_or(0, |value| value.span().start);
-            let message = format!("`concurrency` is at most {MOST_CONCURRENT}");
+            let message = format!("`concurrency` must be at most {MOST_CONCURRENT}");
             self.problem(at, message, "leave it out for the default");
             return None;
         }

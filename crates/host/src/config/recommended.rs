@@ -36,7 +36,7 @@ const PRESET_LINES: [(Preset, &str); 3] = [
     ),
     (
         Preset::Careful,
-        "asks before every change of a file; looking, building and testing are allowed",
+        "asks before every change to a file; looking, building and testing are allowed",
     ),
 ];
 
@@ -48,7 +48,7 @@ pub fn preset_guide(preset: Preset, workspace: &Path) -> PresetGuide {
     };
     let recommendation = recommended(&Facilities::look(&options, workspace));
     let (suits, because) = (recommendation.preset, recommendation.because);
-    let mut presets = format!("Preset `{preset}` holds. The presets:\n");
+    let mut presets = format!("The preset is `{preset}`. The presets:\n");
     for (preset, line) in PRESET_LINES {
         let _ = writeln!(presets, "  {:<10} {line}", preset.as_str());
     }

@@ -580,7 +580,7 @@ fn own_text_of(path: &Path) -> Result<Option<String>, HostError> {
     let bytes = private::read_own(path, private::MAX_CONFIG_BYTES).map_err(|error| {
         HostError::config(
             format!("`{}` cannot be used: {error}", path.display()),
-            "it counts without being trusted, so only you may own it and write to it: `chmod go-w`",
+            "Haft reads it without `haft trust`, so only you may own it and write to it: `chmod go-w`",
         )
     })?;
     bytes.map(|bytes| utf8(path, bytes)).transpose()

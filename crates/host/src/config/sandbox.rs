@@ -34,7 +34,7 @@ pub struct SandboxSettings {
     pub read_only: Vec<PathBuf>,
     /// Where programs are looked for first.
     pub path: Vec<PathBuf>,
-    /// More variables of every command.
+    /// Additional variables for every command.
     pub env: BTreeMap<String, String>,
     /// Paths shown writable.
     pub writable: Vec<PathBuf>,
@@ -100,10 +100,10 @@ impl SandboxSettings {
             let home = home.ok_or_else(|| {
                 HostError::config(
                     format!(
-                        "[sandbox] names `{}`, and there is no home",
+                        "[sandbox] names `{}`, but there is no home directory",
                         place.display()
                     ),
-                    "write an absolute path; on another machine `~` is not known",
+                    "write an absolute path; Haft does not know `~` on another machine",
                 )
             })?;
             *place = home.join(below);
@@ -246,7 +246,7 @@ impl Reader<'_> {
             };
             if number > limit.most {
                 let at = table.get(limit.key).map_or(0, |value| value.span().start);
-                let message = format!("`{}` is at most {}", limit.key, limit.most);
+                let message = format!("`{}` must be at most {}", limit.key, limit.most);
                 self.problem(at, message, "leave it out for the default");
                 continue;
             }
@@ -325,7 +325,7 @@ impl Reader<'_> {
         if name.is_none() {
             self.problem(
                 at,
-                format!("`{text}` names no control group"),
+                format!("`{text}` does not name a control group"),
                 "write \"auto\", \"off\" or a directory below the top, such as \"services/haft\"",
             );
         }
@@ -485,7 +485,7 @@ mod tests {
         );
         check(
             "[sandbox]\ncgroup = \"../other\"\n",
-            "haft.toml:2:10: `../other` names no control group\n  hint: write \"auto\", \"off\" or a directory below the top, such as \"services/haft\"",
+            "haft.toml:2:10: `../other` does not name a control group\n  hint: write \"auto\", \"off\" or a directory below the top, such as \"services/haft\"",
         );
     }
 

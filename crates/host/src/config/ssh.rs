@@ -153,7 +153,7 @@ impl Reader<'_> {
             .flatten();
         if found.is_none() {
             let at = table.get(key).map_or(0, |value| value.span().start);
-            let message = format!("`{key}` is a number from 1 to {most}");
+            let message = format!("`{key}` must be a number from 1 to {most}");
             self.problem(at, message, "leave it out for the default");
         }
         found

@@ -102,7 +102,7 @@ impl Reader<'_> {
                 let at = value.span().start;
                 self.problem(
                     at,
-                    "`commands` is true or false",
+                    "`commands` must be true or false",
                     "write `commands = false`",
                 );
             }
@@ -132,7 +132,7 @@ impl Reader<'_> {
             let at = value.span().start;
             self.problem(
                 at,
-                "`ignore` is a list of patterns",
+                "`ignore` must be a list of patterns",
                 "write ignore = [\"target/**\"]",
             );
             Vec::new()

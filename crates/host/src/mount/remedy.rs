@@ -121,7 +121,7 @@ impl Sandbox {
         };
         Some(format!(
             "its sandbox does not show `{}`: add \"{}\", or the directory that holds all it needs, to \
-             `sandbox.read_only` of its entry (to `writable`, if it is to change it)",
+             `sandbox.read_only` of its entry (or to `writable`, if it must change it)",
             hidden.display(),
             place.display(),
         ))

@@ -140,10 +140,10 @@ fn check(url: &Url) -> Result<(), WebhookError> {
         why: why.to_owned(),
     };
     if url.host_str().is_none() {
-        return Err(refuse("it names no host"));
+        return Err(refuse("it does not name a host"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(refuse("it holds a password; the key signs what is sent"));
+        return Err(refuse("it contains a password; the key signs what is sent"));
     }
     let local = host_and_port(url).is_ok_and(|(host, _)| is_this_machine(&host));
     match url.scheme() {

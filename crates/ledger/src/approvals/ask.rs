@@ -121,6 +121,6 @@ impl Change for AskQuestion {
             }
             None => None,
         };
-        Ok(recorded.ok_or_else(|| crate::queue::unavailable("the question makes no sense")))
+        Ok(recorded.ok_or_else(|| crate::queue::unavailable("the question is not valid")))
     }
 }

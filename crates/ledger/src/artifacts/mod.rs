@@ -151,7 +151,7 @@ fn too_large() -> LedgerError {
 fn gone() -> LedgerError {
     LedgerError::new(
         LedgerErrorKind::Unavailable,
-        "the artifact cannot be written any more",
+        "the artifact can no longer be written",
     )
 }
 

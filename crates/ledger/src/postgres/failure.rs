@@ -28,7 +28,7 @@ pub(super) fn failed(error: &tokio_postgres::Error) -> StoreError {
         return StoreError::Busy(refused.message().to_owned());
     }
     if *code == SqlState::READ_ONLY_SQL_TRANSACTION {
-        let why = "the database only reads at the moment: it is a standby, or was set so";
+        let why = "the database is read-only at the moment: it is a standby, or somebody made it read-only";
         return StoreError::Refused(why.to_owned());
     }
     match code.code().get(..2) {
@@ -56,7 +56,7 @@ fn not_encrypted(error: &tokio_postgres::Error) -> Option<String> {
         });
     }
     if cause.is::<InvalidDnsNameError>() {
-        return Some("the database's host is no name that a certificate could have".to_owned());
+        return Some("the database's host is not a name that a certificate can have".to_owned());
     }
     // The driver has no type for these.
     match cause.to_string().as_str() {

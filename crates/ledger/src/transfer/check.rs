@@ -42,7 +42,7 @@ impl TransferCheck {
             }
         }
         if chains.len() != begin.starts.len() || chains.len() > MAX_WRITERS {
-            return Err(TransferError::Altered("its chains begin nowhere"));
+            return Err(TransferError::Altered("its chains have no beginning"));
         }
         Ok(Self {
             tenant: begin.tenant.clone(),
@@ -93,19 +93,19 @@ impl TransferCheck {
             return Err(broken("it was moved after it was written"));
         }
         if !(FIRST_PART..=MAX_PART).contains(&row.part) {
-            return Err(broken("no call has so many parts"));
+            return Err(broken("it has more parts than a call can have"));
         }
         if row.part != FIRST_PART && row.terminal.is_some() != (row.part == LAST_PART) {
             return Err(broken("its outcome is not at its end"));
         }
         if !(0..=MAX_TIME).contains(&row.at) {
-            return Err(broken("its time is none"));
+            return Err(broken("its time is not valid"));
         }
         if row
             .terminal
             .is_some_and(|number| recorded_call::terminal_from(number).is_none())
         {
-            return Err(broken("its outcome is none that is written"));
+            return Err(broken("its outcome is not a known one"));
         }
         match body::text_bytes(row.form, &row.body) {
             None => return Err(broken("another version wrote it")),
@@ -116,7 +116,7 @@ impl TransferCheck {
             Some(_) => {}
         }
         let asked = self.asked(&row.principal);
-        let asked = asked.ok_or_else(|| broken("who asked cannot be understood"))?;
+        let asked = asked.ok_or_else(|| broken("it is not clear who asked"))?;
         self.position = row.position;
         self.rows += 1;
         Ok(asked)

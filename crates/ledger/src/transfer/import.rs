@@ -60,7 +60,7 @@ pub struct CheckedExport {
 
 impl fmt::Display for CheckedExport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} records are as they were written", self.records)?;
+        write!(f, "{} records verified", self.records)?;
         f.write_str(if self.is_signed { "" } else { UNSIGNED })
     }
 }

@@ -422,9 +422,7 @@ impl RecordDigest {
         let count = |digest: &Self| digest.rows.values().map(|rows| rows.rows).sum::<u64>();
         if self.rows != other.rows {
             let (here, there) = (count(self), count(other));
-            return Some(format!(
-                "{there} records are there, {here} are to be carried"
-            ));
+            return Some(format!("{there} records are there, {here} should be"));
         }
         let tables = TABLES.iter().zip(self.tables.iter().zip(&other.tables));
         let differs =

@@ -288,7 +288,7 @@ impl<R: BufRead> TextReader<R> {
         match item {
             Ok(row) => row.map(Item::Row),
             Err(Some(end)) => self.end(&end),
-            Err(None) => Err(self.bad("it is no row")),
+            Err(None) => Err(self.bad("it is not a row")),
         }
     }
 
@@ -308,7 +308,7 @@ impl<R: BufRead> TextReader<R> {
         let call = Uuid::parse_str(&row.call).ok();
         let bytes = body.zip(hash(&row.hash)).zip(call);
         let Some(((writer, principal), ((body, hash), call))) = names.zip(bytes) else {
-            return Err(self.bad("it is no row"));
+            return Err(self.bad("it is not a row"));
         };
         Ok(TransferRow {
             position: row.position,
@@ -339,7 +339,7 @@ impl<R: BufRead> TextReader<R> {
         };
         let chains: Option<Vec<_>> = end.chains.iter().map(chain).collect();
         let Some((chains, mac)) = chains.zip(decode(&end.mac)) else {
-            return Err(self.bad("it is no end"));
+            return Err(self.bad("it is not an end"));
         };
         self.read_line()?;
         let all = self.hasher.finalize().to_hex().to_string();

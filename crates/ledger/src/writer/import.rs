@@ -283,7 +283,7 @@ impl RecordImport {
         provider: &str,
     ) -> Result<(), TransferError> {
         if ProviderId::parse(provider).is_err() {
-            return Err(bad(row, "its tool is none"));
+            return Err(bad(row, "its tool is not valid"));
         }
         let values = values![ids.tenant, ids.session, provider];
         let noted = self.connection.execute(PROVIDER_USED, values).await;
@@ -300,7 +300,7 @@ impl RecordImport {
         approval: &str,
     ) -> Result<(), TransferError> {
         if Uuid::parse_str(approval).is_err() {
-            return Err(bad(row, "its approval is none"));
+            return Err(bad(row, "its approval is not valid"));
         }
         let tenant = self.tenant.as_str();
         let known = self

@@ -376,7 +376,7 @@ impl Writer {
                     if busy_attempts < BUSY_ATTEMPTS =>
                 {
                     // Nobody is told: the same transaction is tried again at once, from its beginning.
-                    tracing::debug!(%why, "another transaction was in the way");
+                    tracing::debug!(%why, "another transaction was running");
                     busy_attempts += 1;
                     self.memory.undo();
                     if let Some(connection) = &mut self.connection

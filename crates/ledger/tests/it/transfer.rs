@@ -495,8 +495,8 @@ async fn a_hostile_export_is_refused_and_leaves_nothing() {
             vec![json!({ "form": 2, "text": null, "hex": "00" })],
             "another version",
         ),
-        (vec![json!({ "hex": "00" })], "it is no row"),
-        (vec![json!({ "extra": 1 })], "it is no row"),
+        (vec![json!({ "hex": "00" })], "it is not a row"),
+        (vec![json!({ "extra": 1 })], "it is not a row"),
         (vec![json!({ "principal": "{}" })], "who asked"),
         (
             vec![json!({ "principal": who("ada", "other", "s1") })],

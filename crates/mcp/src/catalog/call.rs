@@ -109,7 +109,7 @@ impl CallTool {
             }
             Err(CannotCall::OtherClass(found)) => {
                 let message = format!(
-                    "`{name}` is of the class `{}`, which `{}` does not call",
+                    "`{name}` is in the class `{}`, which `{}` does not call",
                     found.as_str(),
                     self.name
                 );

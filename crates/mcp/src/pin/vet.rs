@@ -270,7 +270,7 @@ fn bad_name(kind: Kind, name: &str) -> Option<String> {
     }
     if let Some(odd) = name.chars().find(|c| !c.is_ascii_graphic()) {
         return Some(format!(
-            "its name holds {}, which can hide or look like something else",
+            "its name contains {}, which can hide or look like something else",
             odd.escape_unicode()
         ));
     }
@@ -310,7 +310,7 @@ fn refuse_twins(server: &ServerId, naming: ToolNaming, vetted: &mut VettedDefini
             RefusedDefinition {
                 kind: item.key.kind,
                 name: shown_within(&item.key.name, SHOWN_NAME_CHARS),
-                why: "the server has another one whose name is the same or differs in case alone"
+                why: "the server has another one whose name is the same or differs only in case"
                     .to_owned(),
             }
         }));

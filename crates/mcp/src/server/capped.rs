@@ -66,8 +66,7 @@ impl Service<RoleServer> for CappedConnection {
 
 fn too_many(most: usize) -> ErrorData {
     let message = format!(
-        "this connection already has {most} requests in flight, which is the limit; this one was \
-         not looked at. Send it again when some are answered (`requests_in_flight` under [mcp])"
+        "this connection already has {most} requests in flight, which is the limit; Haft did not look at this one. Send it again when some are answered (`requests_in_flight` under [mcp])"
     );
     ErrorData::internal_error(message, None)
 }

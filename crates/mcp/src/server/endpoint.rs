@@ -18,7 +18,7 @@ use crate::{catalog::Catalog, mounts::Mounts};
 
 /// The instructions that agents get.
 const INSTRUCTIONS: &str = "Every call is checked against the rules of the person who runs Haft. A call that is \
-denied says why: do not repeat it unchanged. A call may wait until a person approved it. Output \
+denied says why: do not repeat it unchanged. A call may wait until a person approves it. Output \
 that was too long is kept: `read_output` pages and searches it.";
 
 /// Added to the instructions if most tools are not listed.

@@ -121,7 +121,7 @@ pub(super) fn of_fetch<T: DeserializeOwned>(outcome: &Outcome) -> Result<T, Erro
     serde_json::from_value(structured).map_err(|error| {
         tracing::warn!(%error, call = %outcome.call, "a mounted server's result is not one");
         ErrorData::internal_error(
-            "the mounted server answered with something that is no result of this request",
+            "the mounted server answered with something that is not a result of this request",
             Some(about(outcome)),
         )
     })

@@ -82,7 +82,7 @@ impl Asker {
         if let Some(url) = parameters.get_mut("url") {
             match url.as_str().and_then(web_page::to_open) {
                 Some(page) => *url = json!(page.as_str()),
-                None => return refuse("an address to open is https, or http on this very machine"),
+                None => return refuse("an address to open must be https, or http on this machine"),
             }
         }
         Ok(())

@@ -19,7 +19,7 @@ pub(super) fn reply(mut result: Value, uris: &Uris) -> Result<ToolReply, ToolErr
             )));
         }
         None => Vec::new(),
-        Some(_) => return Err(broken("the content of its result is no list")),
+        Some(_) => return Err(broken("the content of its result is not a list")),
     };
     let mut content = pieces
         .into_iter()
@@ -154,7 +154,7 @@ pub(super) fn failure(error: RequestError, server: &ServerId) -> ToolError {
             ErrorKind::Unavailable,
             format!("its definitions have changed, {}", shown(&why)),
         )
-        .hint("it was asked for them anew: look at the tool again, then try again"),
+        .hint("Haft has asked for the new ones: look at the tool again, then try again"),
         // The request was sent: whether it took effect is unknown.
         RequestError::Lost(why) => of(
             ErrorKind::Lost,

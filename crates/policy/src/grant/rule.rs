@@ -168,19 +168,22 @@ fn prefix_of(pattern: &Pattern) -> Option<&str> {
 
 fn command_meaning(pattern: &Pattern) -> String {
     if !pattern.is_wild_text() {
-        return format!("this very command: `{}`", pattern.text.replace("\\*", "*"));
+        return format!(
+            "exactly this command: `{}`",
+            pattern.text.replace("\\*", "*")
+        );
     }
     match pattern.text.strip_suffix(" *") {
         Some(words) if is_known_module(words.split(' ')) => format!(
-            "every command that begins with the words `{words}`, on its own or as a part of others, in \
+            "every command that begins with the words `{words}`, alone or as part of a script, in \
              a sandbox without network, as long as it stays in the workspace"
         ),
         Some(words) if words.contains(' ') => format!(
-            "every command that begins with the words `{words}`, on its own or as a part of others, as \
+            "every command that begins with the words `{words}`, alone or as part of a script, as \
              long as it stays in the workspace"
         ),
         Some(program) => format!(
-            "the program `{program}` with any words, on its own or as a part of others, as long as it \
+            "the program `{program}` with any words, alone or as part of a script, as long as it \
              stays in the workspace"
         ),
         None => format!("every command that matches `{}`", pattern.text),

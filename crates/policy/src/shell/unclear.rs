@@ -51,7 +51,7 @@ impl fmt::Display for UnclearReason {
             Self::Program => f.write_str("which program it runs is known only when it runs"),
             Self::Spelling => f.write_str("its spelling hides the program's name"),
             Self::Expansion => f.write_str("some of its words are known only when it runs"),
-            Self::Syntax => f.write_str("it holds something that is not understood"),
+            Self::Syntax => f.write_str("it contains something that Haft does not understand"),
             Self::Disagreement => f.write_str("two parsers read it differently"),
             Self::Characters => f.write_str("it contains invisible or lookalike characters"),
             Self::HereDocument => {

@@ -578,7 +578,7 @@ fn what_a_grant_means_is_said_in_words() {
     for (rule, says) in [
         ("bash(cargo test *)", "begins with the words `cargo test`"),
         ("bash(touch *)", "the program `touch` with any words"),
-        ("bash(echo \\*)", "this very command: `echo *`"),
+        ("bash(echo \\*)", "exactly this command: `echo *`"),
         ("write(src/**)", "`write` on everything beneath `src`"),
         ("web_fetch(domain:docs.rs)", "may reach the host `docs.rs`"),
         ("mcp__x__y", "every use of `mcp__x__y`"),

@@ -277,7 +277,7 @@ fn what_after_cannot_mean_is_an_error_with_its_line() {
             "{ rule = \"x\", after = [\"anything\"] }",
             "`anything` is not a source",
         ),
-        ("{ rule = \"x\", after = [] }", "`after` names nothing"),
+        ("{ rule = \"x\", after = [] }", "`after` is empty"),
         (
             "{ rule = \"x\", after = \"mcp:a\" }",
             "`after` must be a list",

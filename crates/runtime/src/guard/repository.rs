@@ -87,7 +87,7 @@ impl Guard {
         if paths.any(|access| GitPart::of(&access.path).is_some()) {
             return Ok(());
         }
-        let message = "the call's plan names no part of the repository";
+        let message = "the call's plan does not name any part of the repository";
         Err(OpsError::new(ErrorKind::NotInPlan, message))
     }
 }

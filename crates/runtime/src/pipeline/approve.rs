@@ -169,7 +169,7 @@ async fn put_on_record(
         most_open,
     };
     let broken = |error: &dyn std::fmt::Display| {
-        let message = format!("the question cannot be recorded, so nobody is asked: {error}");
+        let message = format!("the question cannot be recorded, so Haft asks nobody: {error}");
         let error = ToolError::new(ErrorKind::Unavailable, message);
         (
             DeniedBy::Ledger,

@@ -29,7 +29,7 @@ async fn try_keep(planned: &PlannedCall, wish: GrantRequest, by: &str) -> Result
     let call = &planned.call;
     let now = call.engine.clock.now();
     if wish.rules.is_empty() {
-        return Err("it names no rule".to_owned());
+        return Err("it does not name a rule".to_owned());
     }
     if wish.rules.len() > MAX_RULES {
         return Err(format!("it names more than {MAX_RULES} rules"));
@@ -41,7 +41,7 @@ async fn try_keep(planned: &PlannedCall, wish: GrantRequest, by: &str) -> Result
     };
     if !own {
         let scope = wish.scope.as_str();
-        return Err(format!("it is for another {scope} than the caller's"));
+        return Err(format!("its {scope} is not the caller's"));
     }
     let wished = wish.grants(&call.principal, by, now, call.id);
     if !wished.iter().all(|grant| grant.is_alive(now)) {
@@ -64,7 +64,7 @@ async fn fits(planned: &PlannedCall, wished: &[Grant]) -> Result<(), String> {
     let decision = judge(planned, &grants).map_err(|error| error.message().to_owned())?;
     if decision.verdict != Verdict::Allow {
         return Err(format!(
-            "with it this very call would still not be allowed ({})",
+            "it would still not allow this call ({})",
             decision.reason
         ));
     }

@@ -309,9 +309,9 @@ fn tier(
                 format!("`{name}` needs {wanted}, which is not available here"),
             )
             .hint(format!(
-                "`haft doctor` says what is missing and the command that installs it; to run {less} \
-                 all the same, the operator sets `sandbox = \"{setting}\"` under `[tools.{name}]` \
-                 in haft.toml"
+                "`haft doctor` says what is missing and the command that installs it; to run it {less} \
+                 anyway, the operator can set `sandbox = \"{setting}\"` under `[tools.{name}]` in \
+                 haft.toml"
             ))
         })
 }

@@ -89,7 +89,7 @@ fn unknown_tool(call: Box<CallState>, tools: &Snapshot, name: &str) -> HaltedCal
         .map(|near| format!("`{near}`"))
         .collect();
     let hint = if near.is_empty() {
-        "list the tools to see which there are".to_owned()
+        "list the tools to see their names".to_owned()
     } else {
         format!("did you mean {}?", near.join(" or "))
     };

@@ -130,11 +130,11 @@ fn taken(message: &str) -> LedgerError {
 }
 
 fn over() -> LedgerError {
-    LedgerError::new(LedgerErrorKind::Over, "the call has its outcome already")
+    LedgerError::new(LedgerErrorKind::Over, "the call already has its outcome")
 }
 
 /// The error for continuing with a claim that a newer one has superseded.
 pub(super) fn superseded(epoch: Epoch) -> LedgerError {
-    let message = format!("a newer claim than that in epoch {epoch} holds the call");
+    let message = format!("a claim newer than epoch {epoch} holds the call");
     LedgerError::new(LedgerErrorKind::Superseded, message)
 }

@@ -3,6 +3,7 @@
 mod circles;
 mod files;
 mod ledger;
+mod plain_words;
 mod process;
 mod sample;
 mod search;

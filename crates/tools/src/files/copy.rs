@@ -253,7 +253,7 @@ async fn source_size(cx: &impl FileView, source: &WorkPath) -> Result<u64, ToolE
             format!("`{}` does not exist", one_line(source.as_str())),
         )
         .at("/source")
-        .hint("use `find` or `list` to see which files there are")
+        .hint("use `find` or `list` to see the files")
     })?;
     match stat.kind {
         FileKind::File => Ok(stat.size),

@@ -187,7 +187,7 @@ async fn open(
         let error = ToolError::from(error).at("/path");
         match kind {
             ErrorKind::NotRegularFile => error.hint("use `list` to see what is in a directory"),
-            ErrorKind::NotFound => error.hint("use `find` or `list` to see which files there are"),
+            ErrorKind::NotFound => error.hint("use `find` or `list` to see the files"),
             _ => error,
         }
     })

@@ -85,7 +85,7 @@ impl Tool for WriteTool {
         let path = cx.path(&input.path, "/path")?;
         let present = present(&cx, &path, "/path").await?;
         if let (Some(present), false) = (&present, input.force) {
-            let hint = "read it again and decide anew, or set `force` to replace it anyway";
+            let hint = "read it again and decide again, or set `force` to replace it anyway";
             refuse_if_changed(&cx, &path, present, hint).await?;
         }
         let expected = match &present {

@@ -249,7 +249,7 @@ impl Tool for BashTool {
                 ProcessState::Ended(exit) => ended(&exit, &counted),
                 ProcessState::Running { .. } | ProcessState::Lost => Err(ToolError::new(
                     ErrorKind::Internal,
-                    "it is not known how the command ended",
+                    "Haft does not know how the command ended",
                 )
                 .with_structured(counted.so_far())),
             },

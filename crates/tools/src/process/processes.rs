@@ -400,7 +400,7 @@ fn limit(input: &ProcessInput) -> usize {
 
 fn listed(processes: Vec<ProcessView>) -> ProcessOutput {
     let text = if processes.is_empty() {
-        "[this session keeps no process]".to_owned()
+        "[this session has no processes]".to_owned()
     } else {
         let lines: Vec<String> = processes.iter().map(ProcessView::line).collect();
         lines.join("\n")

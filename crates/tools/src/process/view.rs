@@ -119,7 +119,7 @@ impl ProcessView {
             (StateWord::Ended, Some(code), _) => write!(line, "ended with exit code {code}"),
             (StateWord::Ended, None, Some(signal)) => write!(line, "ended by signal {signal}"),
             (StateWord::Ended, None, None) => write!(line, "ended"),
-            (StateWord::Lost, ..) => write!(line, "gone; it is not known how it ended"),
+            (StateWord::Lost, ..) => write!(line, "gone; Haft does not know how it ended"),
         };
         if let Some(limit) = self.exceeded {
             let _ = write!(line, ", exceeded the limit `{limit}`");

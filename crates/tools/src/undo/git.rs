@@ -116,7 +116,7 @@ impl GitRestoration {
             let is_essential = GitPart::of(&change.path).is_some_and(GitPart::is_essential);
             let path = change.path.as_str().to_owned();
             if is_essential && !known.contains(&path) {
-                let reason = "git's state goes back as a whole, and a part of it cannot";
+                let reason = "git's state goes back as a whole, and part of it cannot go back";
                 self.impossible.push((path, reason.to_owned()));
             }
         }
@@ -168,7 +168,7 @@ async fn step(
     } else if now.as_ref() == after {
         None
     } else {
-        Some("it was changed since")
+        Some("it has changed since")
     };
     if let Some(reason) = reason {
         return Ok(PartStep::Conflict(GitConflict {

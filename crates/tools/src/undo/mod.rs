@@ -192,7 +192,7 @@ impl Tool for UndoTool {
                         output.restored.len()
                     ),
                 )
-                .hint("undo again: what is back already stays"));
+                .hint("undo again: files that are already back stay as they are"));
             }
             let look = RestoreView {
                 files: cx.files(),
@@ -293,7 +293,7 @@ impl Tool for UndoTool {
         for (count, what) in [
             (output.unchanged.len(), "as before already"),
             (output.conflicts.len(), "in conflict and left alone"),
-            (output.impossible.len(), "not to be put back"),
+            (output.impossible.len(), "cannot be put back"),
         ] {
             if count > 0 {
                 // Writing to a `String` cannot fail.

@@ -84,13 +84,13 @@ pub(super) async fn work_out(
     let reason = match (&change.after, &now) {
         _ if change.chain == Chain::Broken => Some("somebody else changed it between these calls"),
         (FileState::Absent, None) => None,
-        (FileState::Absent, Some(_)) => Some("it was created again since"),
-        (FileState::File { .. }, None) => Some("it was removed since"),
+        (FileState::Absent, Some(_)) => Some("it has been created again since"),
+        (FileState::File { .. }, None) => Some("it has been removed since"),
         (FileState::File { version, .. }, Some(now)) => {
             let same = *version == now.version || after.as_ref() == Some(&now.bytes);
-            (!same).then_some("it was changed since")
+            (!same).then_some("it has changed since")
         }
-        (FileState::Unknown, _) => Some("it is not known what the calls left"),
+        (FileState::Unknown, _) => Some("Haft does not know what the calls left"),
     };
     if let Some(reason) = reason {
         return Ok(Restoration::Conflict(Conflict {
@@ -231,7 +231,7 @@ async fn read(past: &dyn PastChanges, content: ArtifactId) -> Result<Vec<u8>, St
         return Err(too_large());
     }
     let Ok(artifact) = past.open(content).await else {
-        return Err("what it held is not kept any longer".to_owned());
+        return Err("what it held is no longer kept".to_owned());
     };
     let mut bytes = Vec::new();
     while (bytes.len() as u64) < content.bytes {

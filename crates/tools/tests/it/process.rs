@@ -170,7 +170,7 @@ async fn a_command_that_ends_before_its_yield_is_like_any_other() {
             .refuse("bash", background("exit 5"), ErrorKind::CommandFailed)
             .await;
         let list = process(&workspace, json!({"action": "list"})).await;
-        assert_eq!(first_text(&list), "[this session keeps no process]");
+        assert_eq!(first_text(&list), "[this session has no processes]");
     }
 }
 
@@ -292,7 +292,7 @@ async fn another_session_finds_nothing() {
             Some(ErrorKind::NotFound)
         );
         let outcome = call(json!({"action": "list"})).await;
-        assert_eq!(first_text(&outcome), "[this session keeps no process]");
+        assert_eq!(first_text(&outcome), "[this session has no processes]");
         // It is still there for its own session.
         let list = process(&workspace, json!({"action": "list"})).await;
         assert_eq!(structured(&list)["processes"][0]["state"], "running");

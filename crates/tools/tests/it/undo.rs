@@ -176,7 +176,7 @@ async fn a_file_that_changed_since_stays_and_is_shown_from_both_sides() {
         let output = structured(&undone);
         assert_eq!(output["restored"], json!(["b"]));
         let conflict = &output["conflicts"][0];
-        assert_eq!(conflict["reason"], "it was changed since");
+        assert_eq!(conflict["reason"], "it has changed since");
         let shown = |side: &str| conflict[side].as_str().unwrap().to_owned();
         assert!(shown("by_the_calls").contains("-one\n+two\n"));
         assert!(shown("since").contains(" two\n+mine\n"));

@@ -88,7 +88,7 @@ impl Index {
         file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
         let picture = format::decode(&bytes);
         if picture.is_none() {
-            tracing::info!("what was kept of the workspace is looked at afresh");
+            tracing::info!("the kept state of the workspace is read again");
         }
         picture
     }

@@ -121,7 +121,7 @@ fn look(parent: &Parent<'_>, path: &WorkPath, expected: &FileVersion) -> Result<
     match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile => {}
         FileType::Symlink => return Err(errno::on_path(Errno::LOOP, path)),
-        _ => return Err(conflict("it is not a regular file any more", path)),
+        _ => return Err(conflict("it is no longer a regular file", path)),
     }
     if version(&found) == *expected {
         Ok(found)

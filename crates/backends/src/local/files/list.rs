@@ -112,7 +112,7 @@ impl ListJob {
         if opened >= MAX_DIRECTORIES {
             return Err(OpsError::new(
                 ErrorKind::LimitExceeded,
-                format!("it holds more than {MAX_DIRECTORIES} directories; list a part of it"),
+                format!("it contains more than {MAX_DIRECTORIES} directories; list a part of it"),
             )
             .on(start));
         }

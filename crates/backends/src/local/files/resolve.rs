@@ -100,7 +100,7 @@ impl Walk<'_> {
                     if stat.kind != FileKind::Directory && !self.pending.is_empty() {
                         return Err(self.fail(
                             ErrorKind::NotDirectory,
-                            "a file stands where a directory is needed",
+                            "there is a file where a directory is needed",
                         ));
                     }
                     last = Some(stat);

@@ -82,7 +82,7 @@ fn new_version(change: &PartChange) -> Result<Option<FileVersion>, OpsError> {
     };
     let holds = GitPart::of(&change.path).and_then(|part| part::holds(part, bytes));
     let holds = holds.ok_or_else(|| {
-        OpsError::new(ErrorKind::Protected, "git would not take this here").on(&change.path)
+        OpsError::new(ErrorKind::Protected, "git would not accept this here").on(&change.path)
     })?;
     Ok(Some(part_version(&holds)))
 }

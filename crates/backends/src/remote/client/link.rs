@@ -224,8 +224,7 @@ impl LinkState {
         OpsError::new(
             ErrorKind::Lost,
             format!(
-                "the connection to `{}` is lost: {why}; what ran there has been ended, and whether \
-                 this call took effect is not known, so look before you repeat it",
+                "the connection to `{}` is lost: {why}; what ran there has ended, and Haft does not know whether this call took effect, so look before you repeat it",
                 self.name
             ),
         )
@@ -390,7 +389,7 @@ async fn greet<R: AsyncRead + Unpin>(
     let welcome: Welcome = hello(&reader.next().await?)?;
     if welcome.protocol != wire::PROTOCOL {
         return Err(LinkOpenError::Refused(ConnectError::new(format!(
-            "the helper there is of Haft {} and speaks protocol {}, this one speaks {}",
+            "the helper there is from Haft {} and uses protocol {}, this one uses {}",
             welcome.version,
             welcome.protocol,
             wire::PROTOCOL

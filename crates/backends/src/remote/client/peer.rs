@@ -73,7 +73,7 @@ impl Peer {
                 "the workspace root is no longer the directory that was opened",
             ));
         }
-        tracing::info!(peer = %self.name, "connected anew");
+        tracing::info!(peer = %self.name, "connected again");
         *link = Arc::clone(&fresh);
         Ok(fresh)
     }

@@ -80,7 +80,7 @@ impl Exchange {
         } else {
             Err(OpsError::new(
                 ErrorKind::Internal,
-                "the request's body is not as long as was said",
+                "the request's body does not have the length it announced",
             ))
         }
     }

@@ -166,7 +166,7 @@ async fn open(hello: &Frame, account: Account) -> Result<LocalBackend, OpsError>
         Kind::Hello => serde_json::from_slice(&hello.body).ok(),
         _ => None,
     }
-    .ok_or_else(|| OpsError::new(ErrorKind::Internal, "the first frame is no opening"))?;
+    .ok_or_else(|| OpsError::new(ErrorKind::Internal, "the first frame is not an opening"))?;
     if open.protocol != wire::PROTOCOL {
         return Err(OpsError::new(
             ErrorKind::Unavailable,

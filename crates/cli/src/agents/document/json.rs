@@ -30,7 +30,7 @@ pub(super) fn entries(text: &str, table: &[String]) -> Result<Vec<(String, Value
 pub(super) fn value(text: &str) -> Result<Value, EditRefusal> {
     let root = parse(text)?;
     root.to_serde_value()
-        .ok_or_else(|| EditRefusal::Broken("it holds no value".to_owned()))
+        .ok_or_else(|| EditRefusal::Broken("it is empty".to_owned()))
 }
 
 /// The text with an entry.

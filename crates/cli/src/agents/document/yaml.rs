@@ -126,7 +126,7 @@ fn scalar(text: &str) -> String {
 fn not_simple(table: &[String]) -> EditRefusal {
     let table = table.join(".");
     EditRefusal::NotSimple(format!(
-        "`{table}` is not written as one entry beneath the other"
+        "`{table}` does not have each entry on a line of its own"
     ))
 }
 
@@ -312,7 +312,7 @@ impl<'t> Events<'t> {
                 }
                 _ => {
                     return Err(EditRefusal::NotSimple(
-                        "it holds more than one document".to_owned(),
+                        "it contains more than one document".to_owned(),
                     ));
                 }
             }

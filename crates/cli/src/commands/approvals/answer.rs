@@ -27,7 +27,7 @@ const MIN_DIGEST_CHARS: usize = 12;
 /// Allow one call that waits for an answer
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The question is shown whole, then you are asked. A script that has shown it already gives the digest
+Shows the whole question, then asks you. A script that has already shown it passes the digest
 of what it showed: haft approve ID --yes --digest 1f0c55a8e9d2")]
 pub(crate) struct ApproveArgs {
     /// The question's id, or the beginning of it
@@ -65,7 +65,7 @@ pub(crate) async fn approve(args: &ApproveArgs, app: &App) -> Result<Exit, Stop>
     if !args.yes && !somebody_is_there() {
         app.output.note(&page.page(details));
         return Err(Stop::usage(
-            "nobody is at a terminal to say yes",
+            "there is nobody at a terminal to say yes",
             format!(
                 "after a person has seen it: haft approve {} --yes --digest {}",
                 question.id,
@@ -168,7 +168,7 @@ fn same_plan(question: &Approval, digest: &str) -> Result<(), Stop> {
     let wanted = digest.to_ascii_lowercase();
     if wanted.len() < MIN_DIGEST_CHARS {
         return Err(Stop::usage(
-            format!("`--digest {digest}` is too short to say which plan is meant"),
+            format!("`--digest {digest}` is too short to identify a plan"),
             format!("give at least {MIN_DIGEST_CHARS} digits of the sha256 that was shown"),
         ));
     }
@@ -224,10 +224,7 @@ async fn answer(
 /// Why an answer was not accepted, with its exit code and what to do next.
 pub(crate) fn refused(error: &AnswerError) -> Stop {
     let (exit, hint) = match error {
-        AnswerError::Unknown => (
-            Exit::NotFound,
-            "`haft approvals` lists the questions that wait",
-        ),
+        AnswerError::Unknown => (Exit::NotFound, "`haft approvals` lists the open questions"),
         AnswerError::NotOpen { .. } => (
             Exit::NotAnswered,
             "only the first answer counts; `haft log` shows how the call ended",

@@ -41,7 +41,7 @@ pub(super) async fn question(desk: &RecordedQuestions, id: &str) -> Result<Appro
 fn unknown(id: &str) -> Stop {
     Stop::new(
         Exit::NotFound,
-        format!("no question `{id}` waits"),
-        "`haft approvals` lists the questions that do",
+        format!("there is no open question `{id}`"),
+        "`haft approvals` lists the open questions",
     )
 }

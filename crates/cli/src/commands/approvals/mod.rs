@@ -33,7 +33,7 @@ use crate::{
 /// List the questions that wait for an answer
 #[derive(Debug, Args)]
 pub(crate) struct ApprovalsArgs {
-    /// Follow them on the whole screen, and answer them there
+    /// Follow and answer them on the full screen
     #[arg(long, short = 'w')]
     watch: bool,
     #[command(flatten)]
@@ -167,7 +167,7 @@ pub(crate) async fn run(args: &ApprovalsArgs, app: &App) -> Result<Exit, Stop> {
         app.output.note(&Page::new().styled(Style::Dim, text).end());
     }
     if pending.is_empty() {
-        let text = format!("no question waits {}", scope.in_words());
+        let text = format!("no questions are waiting {}", scope.in_words());
         app.output.note(&Page::new().text(text).end());
         return Ok(Exit::Ok);
     }
@@ -197,7 +197,7 @@ fn settle_what_is_left(app: &App) -> Result<JoinHandle<()>, Stop> {
     }))
 }
 
-/// The questions that wait in the workspaces that are meant, oldest first.
+/// The open questions of the workspaces in scope, oldest first.
 pub(crate) async fn pending(
     ledger: &StoredLedger,
     scope: &RecordScope,

@@ -81,9 +81,7 @@ impl Installed {
         match &self.server.reach {
             ServerTransport::Address { url, .. } => vec![Check::ok(
                 NAME,
-                format!(
-                    "{who} connects to {url}; what is served there has the record and the rules"
-                ),
+                format!("{who} connects to {url}; that server has the record and the rules"),
             )],
             ServerTransport::Command { argv, env, cwd } => {
                 let mut checks = vec![self.started(argv, env, cwd.as_deref(), app, here)];
@@ -157,7 +155,7 @@ impl Installed {
             return Check::warn(
                 NAME,
                 format!(
-                    "{said}; the rules list agents and not this one, so all it asks for is denied"
+                    "{said}; the rules list agents but not this one, so everything it asks for is denied"
                 ),
                 format!("add `[agents.{}]` to them", self.agent.id()),
             );
@@ -173,7 +171,7 @@ impl Installed {
             self.again()
         );
         if !Path::new(program).is_file() {
-            let gone = format!("{who} starts {program}, which is not there");
+            let gone = format!("{who} starts {program}, which does not exist");
             return Some(Check::warn(NAME, gone, hint));
         }
         let this = this_program().ok()?;
@@ -204,7 +202,7 @@ fn uses(
         env.current_dir = app.env.current_dir.join(cwd);
     }
     let cli = Cli::try_parse_from(argv)
-        .map_err(|_| foreign("its arguments are not understood".to_owned()))?;
+        .map_err(|_| foreign("Haft does not understand its arguments".to_owned()))?;
     let Command::Mcp(command) = &cli.command else {
         return Err(foreign("its command is not `haft mcp`".to_owned()));
     };

@@ -27,7 +27,7 @@ use self::check::Check;
 use super::App;
 use crate::{exit::Exit, stop::Stop};
 
-/// Check that everything a call needs is there
+/// Check that this machine has everything a call needs
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// Show what would confine a call of this tool here, and start nothing
@@ -125,8 +125,8 @@ async fn record(places: &ConfigPlaces) -> Check {
         ),
         Ok(Verification::Broken { sequence, reason }) => Check::fail(
             "record",
-            format!("record {sequence} is not as it was written: {reason}"),
-            "everything before it still holds; keep the files and find out who wrote to them",
+            format!("record {sequence} fails verification: {reason}"),
+            "everything before it is intact; keep the files and find out who wrote to them",
         ),
         Err(error) => Check::stopped("record", Stop::ledger(&error)),
     }

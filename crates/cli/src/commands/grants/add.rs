@@ -30,7 +30,7 @@ const MAX_RULES: usize = 64;
     group = ArgGroup::new("end").args(["lasts", "until"]),
     after_help = "\
 A standing approval answers where the rules ask; it never opens what they deny. Shells, interpreters
-and wrappers (`bash -c`, `python -c`, `env`) are granted only word for word.
+and wrappers (`bash -c`, `python -c`, `env`) can be granted only word for word.
 
 Examples:
   haft grants add 'bash(cargo test *)'
@@ -58,7 +58,7 @@ pub(super) struct AddArgs {
     /// For this many calls
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     uses: Option<u32>,
-    /// Do not ask whether this is meant
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 }
@@ -160,7 +160,7 @@ fn grants(args: &AddArgs, scope: &GrantScope, app: &App) -> Result<Vec<Grant>, S
     if until.is_some_and(|until| until <= now) {
         return Err(Stop::usage(
             "it would have ended already",
-            "name a moment that is still to come",
+            "name a time in the future",
         ));
     }
     let grant = |rule: &String| Grant {

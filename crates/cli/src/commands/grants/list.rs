@@ -44,7 +44,7 @@ pub(super) async fn run(args: ListArgs, app: &App) -> Result<Exit, Stop> {
         app.output.note(&Page::new().styled(Style::Dim, text).end());
     }
     if grants.is_empty() {
-        let text = "no standing approvals; `haft grants suggest` says which would be worth having";
+        let text = "no standing approvals; `haft grants suggest` suggests some";
         app.output.note(&Page::new().text(text).end());
         return Ok(Exit::Ok);
     }

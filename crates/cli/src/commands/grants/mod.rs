@@ -36,7 +36,7 @@ enum GrantsCommand {
     Add(add::AddArgs),
     /// End standing approvals at once
     Revoke(revoke::RevokeArgs),
-    /// Say what you approve so often that a standing approval would save you the question
+    /// Suggest standing approvals for what you approve often
     Suggest(suggest::SuggestArgs),
 }
 

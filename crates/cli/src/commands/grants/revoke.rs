@@ -19,7 +19,7 @@ pub(super) struct RevokeArgs {
     /// The ids, or the beginnings of them, as `haft grants list` shows them
     #[arg(value_name = "ID", required_unless_present = "all")]
     ids: Vec<String>,
-    /// End all that hold in this workspace only
+    /// End all that hold only in this workspace
     #[arg(long, conflicts_with = "ids")]
     all: bool,
     /// With `--all`: end those of every workspace, and those that hold everywhere
@@ -46,7 +46,7 @@ pub(super) async fn run(args: &RevokeArgs, app: &App) -> Result<Exit, Stop> {
         let left = living.len() - chosen.len();
         if left > 0 {
             let text = format!(
-                "{left} that hold elsewhere too, or only elsewhere, stay; `--all-workspaces` ends them"
+                "{left} that also or only hold elsewhere remain; `--all-workspaces` ends them"
             );
             app.notes([&text]);
         }

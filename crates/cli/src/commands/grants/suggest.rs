@@ -54,8 +54,7 @@ pub(super) async fn run(args: &SuggestArgs, app: &App) -> Result<Exit, Stop> {
     }
     if suggestions.is_empty() {
         let text = format!(
-            "nothing to suggest: nothing that could be granted was approved {MIN_APPROVALS} times or \
-             more since then"
+            "nothing to suggest: you approved nothing that can be granted {MIN_APPROVALS} times or more since then"
         );
         app.output.note(&Page::new().text(text).end());
         return Ok(Exit::Ok);

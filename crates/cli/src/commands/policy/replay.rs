@@ -31,16 +31,16 @@ const MAX_SHOWN: usize = 20;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Nothing is run and nothing is written. Grants are left out of account.
-Calls of this workspace are decided; with `--all-workspaces` those of all, as if these rules held
-there too.
+It runs nothing, writes nothing and ignores grants.
+It decides the calls of this workspace, or of every workspace with `--all-workspaces`, as if these
+rules applied there too.
 
 Example:
   haft policy replay new.toml --since 7d")]
 pub(super) struct ReplayArgs {
     /// The rules to try, in a file like haft.toml, trusted or not
     file: PathBuf,
-    /// Only calls of this long ago and since: 90s, 10m, 2h, 7d, 4w [default: all that is recorded]
+    /// Only calls made within this time: 90s, 10m, 2h, 7d, 4w [default: all that is recorded]
     #[arg(long, value_name = "AGO")]
     since: Option<RelativeTime>,
     /// What the new answers are compared with

@@ -19,9 +19,9 @@ use crate::{
 A rule carries examples like this:
   { rule = \"bash(cargo test *)\", matches = [\"cargo test -q\"], not_matches = [\"cargo run\"] }
 
-Exit code: 0 when every example is as it says, 1 when one is not.")]
+Exit code: 0 if every example holds, 1 if one does not.")]
 pub(super) struct TestArgs {
-    /// The file to look at, trusted or not [default: the configuration in force]
+    /// The file to check, trusted or not [default: the configuration in force]
     file: Option<PathBuf>,
 }
 
@@ -60,10 +60,7 @@ pub(super) fn run(args: TestArgs, app: &App) -> Result<Exit, Stop> {
         None => places.sources()?,
     };
     let tested = PolicyFile::test(&sources).map_err(|error| {
-        Stop::config(
-            error.to_string(),
-            "correct it first; its examples can be tried then",
-        )
+        Stop::config(error.to_string(), "correct it first, then try its examples")
     })?;
     let view = TestView::of(&tested);
     match app.output.format() {

@@ -109,9 +109,9 @@ fn watched(agent: &'static dyn Agent) {
     let scene = Scene::new(agent, ASKS, script);
     let mut tmux = crate::tmux::Tmux::new(&scene.stage);
     let watch = tmux.haft(&["approvals", "--watch"]);
-    tmux.until(watch, "no question waits");
+    tmux.until(watch, "no questions are waiting");
     let running = scene.start("make it").spawn().unwrap();
-    tmux.until(watch, "1 question waits");
+    tmux.until(watch, "1 question is waiting");
     eventually("the answer is taken", || {
         tmux.press(watch, &["y"]);
         // A yes counts only after the question has stood for a moment.

@@ -148,8 +148,7 @@ impl NameOrder {
             if *name <= *self.last {
                 return Err(LedgerError::new(
                     LedgerErrorKind::Unavailable,
-                    "the artifact storage does not list names in order, so that nothing can be \
-                     removed safely; remove old objects with a rule of the bucket",
+                    "the artifact storage does not list names in order, so nothing can be removed safely; remove old objects with a rule of the bucket",
                 ));
             }
             name.clone_into(&mut self.last);

@@ -188,7 +188,7 @@ impl ExpiringArtifacts for ObjectArtifacts {
                 Ok(expired) => expired,
                 Err(_) => Err(LedgerError::new(
                     LedgerErrorKind::Unavailable,
-                    "removing old artifacts took too long; the rest is removed another day",
+                    "removing old artifacts took too long; the rest will be removed another day",
                 )),
             }
         })

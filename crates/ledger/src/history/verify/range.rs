@@ -256,7 +256,7 @@ impl CheckedRange {
         };
         let terminal: Option<i64> = column(row, "terminal")?;
         if terminal.is_some_and(|number| recorded_call::terminal_from(number).is_none()) {
-            return bad("its outcome is none that is written");
+            return bad("its outcome is not a known one");
         }
         let tenant = self.tenant.clone();
         let link = link(&tenant, stored, row)?;
@@ -312,7 +312,7 @@ impl CheckedRange {
                 return Ok(Err(Finding::new(position, reason)));
             }
             let Some(who) = self.asked(link.principal) else {
-                let reason = "who asked cannot be understood";
+                let reason = "it is not clear who asked";
                 return Ok(Err(Finding::new(position, reason)));
             };
             let (kind, agent) = (who.session_kind.clone(), who.agent.clone());

@@ -178,7 +178,7 @@ fn check(questions: &[Question], round: usize) -> Result<(), AskError> {
         .filter_map(|question| question.parameters.get("url"));
     for url in to_open {
         if url.as_str().and_then(web_page::to_open).is_none() {
-            return refuse("an address to open is https, or http on this very machine".to_owned());
+            return refuse("an address to open must be https, or http on this machine".to_owned());
         }
     }
     Ok(())

@@ -76,7 +76,7 @@ impl fmt::Display for WaitingForPerson {
             f,
             "this call waits until a person approves it, and nobody has answered yet; nothing has \
              happened so far\nquestion: {}\nhint: a person answers with {}; then make the same call \
-             again, with the same arguments, to get its result. Nobody is asked twice by that",
+             again, with the same arguments, to get its result. This does not ask anybody twice",
             self.approval,
             question::commands(self.approval)
         )

@@ -16,7 +16,7 @@ pub(super) fn requests(ongoing: &mut OngoingCall, abilities: ClientAbilities) ->
                 requests.insert(asked.key, request);
             }
             Err(error) => {
-                let message = format!("this is no `{}`: {error}", asked.kind.method());
+                let message = format!("this is not a `{}`: {error}", asked.kind.method());
                 let refused = AskError::Refused {
                     code: rmcp::model::ErrorCode::INVALID_PARAMS.0.into(),
                     message,

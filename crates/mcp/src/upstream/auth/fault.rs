@@ -28,7 +28,7 @@ pub enum LoginError {
     #[error("what the server publishes about logging in cannot be used: {0}")]
     Metadata(String),
     /// The metadata is for another server, so a token obtained with it would be, too.
-    #[error("the server's metadata is about another server, so that a token would be for that one")]
+    #[error("the server's metadata describes another server, so a token would be for that server")]
     WrongResource,
     /// The authorization server does not support PKCE with S256, or does not announce it.
     #[error("the authorization server does not offer PKCE with S256")]
@@ -43,7 +43,7 @@ pub enum LoginError {
     },
     /// A client secret is configured without the issuer it belongs to.
     #[error(
-        "the client has a secret, and `oauth.issuer` does not say which authorization server may have it"
+        "the client has a secret, but `oauth.issuer` does not say which authorization server may have it"
     )]
     SecretForAnybody,
     /// The authorization server does not name itself, but must.

@@ -53,7 +53,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Scheme(at) => write!(f, "`{at}` is not https"),
-            Self::Host(at) => write!(f, "`{at}` names no host that can be reached"),
+            Self::Host(at) => write!(f, "`{at}` does not name a host that can be reached"),
             Self::Address { host, class } => write!(f, "`{host}` is {}", class.as_str()),
             Self::PrivateName(host) => {
                 write!(

@@ -45,7 +45,7 @@ const MAX_HEAD_BYTES: usize = 32 * 1024;
 
 /// What the browser shows at the end. Plain text that repeats nothing from the address.
 const DONE: &str = "Haft has the answer. You can close this page and go back to the terminal.\n";
-const NOT_THIS: &str = "This is no answer to the login that is waiting.\n";
+const NOT_THIS: &str = "This is not the answer to the login that is waiting.\n";
 
 /// Shows a login page to somebody and returns the redirect.
 pub trait Person: Send + Sync {
@@ -88,7 +88,7 @@ impl Person for RedirectFollower {
             let location = answer.headers().get(header::LOCATION);
             let location = location.and_then(|location| location.to_str().ok());
             let back = location.and_then(|location| page.join(location).ok());
-            back.ok_or(LoginError::Callback("the page redirects nowhere"))
+            back.ok_or(LoginError::Callback("the page has no redirect address"))
         })
     }
 }

@@ -71,7 +71,7 @@ impl<'a> CallQuestions<'a> {
         let requests = requests
             .as_object()
             .filter(|requests| requests.len() <= QUESTIONS)
-            .ok_or_else(|| broken("its questions are no object, or too many"))?;
+            .ok_or_else(|| broken("its questions are not an object, or there are too many"))?;
         let mut keys = Vec::with_capacity(requests.len());
         let mut questions = Vec::with_capacity(requests.len());
         for (key, request) in requests {
@@ -88,7 +88,7 @@ impl<'a> CallQuestions<'a> {
         }
         let client = self
             .client
-            .ok_or_else(|| broken("it asks, and nobody can be asked"))?;
+            .ok_or_else(|| broken("it asks a question, but nobody can be asked"))?;
         let kinds: Vec<QuestionKind> = questions.iter().map(|question| question.kind).collect();
         let answers = match client.ask(questions, cancel).await {
             Ok(answers) if answers.len() == keys.len() => answers,
@@ -147,7 +147,7 @@ impl<'a> CallQuestions<'a> {
         }
         let page = parameters.get("url").and_then(Value::as_str);
         if by_url && page.and_then(web_page::to_open).is_none() {
-            let why = "a person is sent only to an https address, or to this machine";
+            let why = "Haft sends a person only to an https address, or to this machine";
             return Err(Refusal::invalid(why));
         }
         if self.keys.len() >= QUESTIONS {

@@ -103,7 +103,7 @@ fn marks(schema: Option<&Value>) -> Result<Vec<HeaderArgument>, &'static str> {
         return Ok(Vec::new());
     };
     if schema.contains_key(MARK) {
-        return Err("`x-mcp-header` stands at the root of its schema");
+        return Err("`x-mcp-header` is at the root of its schema");
     }
     let mut found = Vec::new();
     collect(schema, &mut Vec::new(), &mut found)?;
@@ -143,7 +143,7 @@ fn collect(
                 }
             }
             _ if holds_mark(value, 0) => {
-                return Err("`x-mcp-header` stands where no plain parameter is");
+                return Err("`x-mcp-header` is not on a plain parameter");
             }
             _ => {}
         }
@@ -165,7 +165,9 @@ fn marked(
             path: path.to_vec(),
             header,
         }),
-        Some(_) | None => Err("an `x-mcp-header` marks something else than text, number or flag"),
+        Some(_) | None => {
+            Err("an `x-mcp-header` marks something other than a text, a number or a flag")
+        }
     }
 }
 

@@ -214,7 +214,7 @@ impl ServerOffer {
         let tool = self.make.tool(&self.desk, item)?;
         match others.get(tool.name().as_str()) {
             Some(other) if other.key().provider != self.provider => Err(format!(
-                "there is a tool `{}` of `{}` already",
+                "`{1}` already has a tool `{0}`",
                 tool.name(),
                 other.key().provider
             )),
@@ -304,7 +304,7 @@ impl DefinitionsSnapshot {
             Some(key) => self.why_withheld(key),
             None => self
                 .new_server
-                .then(|| self.not_yet("nobody has accepted anything of this server yet")),
+                .then(|| self.not_yet("nobody has accepted anything from this server yet")),
         };
         match withheld {
             None => Ok(()),
@@ -329,7 +329,7 @@ impl DefinitionsSnapshot {
             Some(PinStatus::Changed { .. }) => {
                 Some("its definition is not the one that was accepted".to_owned())
             }
-            None => Some("the server does not offer it any longer".to_owned()),
+            None => Some("the server no longer offers it".to_owned()),
         }
     }
 

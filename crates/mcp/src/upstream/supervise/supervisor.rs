@@ -319,7 +319,7 @@ impl Supervisor {
         for (lead, text) in [
             ("it printed last", &words.stderr),
             (
-                "it printed to standard output, which is for MCP messages alone",
+                "it printed to standard output, which is for MCP messages only",
                 &words.stray,
             ),
         ] {

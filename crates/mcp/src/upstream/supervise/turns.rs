@@ -57,7 +57,7 @@ impl RequestTurns {
                 Ok(Ok(permit)) => Ok(Turn::begin(self, permit)),
                 Ok(Err(_)) => Err(RequestError::NotSent("the server is being ended".to_owned())),
                 Err(_) => Err(RequestError::NotSent(format!(
-                    "it had no turn within {} ms",
+                    "its turn did not come within {} ms",
                     within.as_millis()
                 ))),
             },

@@ -160,8 +160,8 @@ impl AnswerMessage<'_> {
     pub(crate) fn parse(&self) -> Result<Value, RequestError> {
         let broken = |what: &str| Err(RequestError::Protocol(what.to_owned()));
         match (self.result, self.error) {
-            (Some(_), Some(_)) => broken("its answer holds a result and an error"),
-            (None, None) => broken("its answer holds neither a result nor an error"),
+            (Some(_), Some(_)) => broken("its answer has both a result and an error"),
+            (None, None) => broken("its answer has neither a result nor an error"),
             (Some(result), None) => match serde_json::from_str(result.get()) {
                 Ok(result @ Value::Object(_)) => Ok(result),
                 Ok(_) => broken("its result is not an object"),
