@@ -227,13 +227,13 @@ fn with_sections(text: &str, agent: Agent, app: &App) -> Result<Option<String>, 
             "# Agents, each with rules of its own beside those above: preset, allow, ask, deny. An agent\n\
              # without a section is a stranger, and asks for everything. `cli` is the command line.\n",
         );
-        after.push_str(&format!("[agents.{COMMAND_LINE}]\n\n"));
+        after.extend(["[agents.", COMMAND_LINE, "]\n\n"]);
         let others = Agent::all().iter().filter(|other| **other != agent);
         for other in others.filter(|other| has_haft(**other, app)) {
-            after.push_str(&format!("[agents.{}]\n\n", other.id()));
+            after.extend(["[agents.", other.id(), "]\n\n"]);
         }
     }
-    after.push_str(&format!("[agents.{}]\n", agent.id()));
+    after.extend(["[agents.", agent.id(), "]\n"]);
     Ok(Some(after))
 }
 

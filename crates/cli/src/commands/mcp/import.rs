@@ -43,6 +43,10 @@ Examples:
   haft mcp import claude-code --dry-run
   haft mcp import claude-code --scope local
   haft mcp import cursor --yes")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 pub(crate) struct ImportArgs {
     /// The agent
     #[arg(value_name = "AGENT")]
