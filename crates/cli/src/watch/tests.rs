@@ -157,7 +157,7 @@ fn ap_08_yes_takes_having_seen_all_of_it() {
     assert_eq!(press(&mut watch, "\ny"), []);
     let shown = screen(&watch);
     assert!(
-        shown.contains("not all of it has been on the screen"),
+        shown.contains("you have not seen all of it yet"),
         "{shown}"
     );
     // Any number of yes keys only scrolls further, until the end has been shown.

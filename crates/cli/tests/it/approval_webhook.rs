@@ -232,6 +232,6 @@ fn a_key_in_the_file_itself_is_refused_and_not_repeated() {
     let said = stage.haft(&["trust"]);
     let check = stage.haft(&["policy", "check", "read", "a"]);
     let said = format!("{}{}", said.all(), check.all());
-    assert!(said.contains("says where the key is"), "{said}");
+    assert!(said.contains("must say where the key is"), "{said}");
     assert!(!said.contains(KEY), "{said}");
 }

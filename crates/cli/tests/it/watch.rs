@@ -101,7 +101,7 @@ fn ap_08_a_long_question_is_scrolled_to_its_end_before_it_is_allowed() {
     tmux.press(watch, &["Enter"]);
     tmux.until(watch, "not all seen");
     tmux.press(watch, &["y"]);
-    tmux.until(watch, "has been on the screen yet");
+    tmux.until(watch, "have not seen all of it yet");
     assert!(tmux.runs(call));
     tmux.press(watch, &["G"]);
     tmux.until(watch, "+line 59");

@@ -213,7 +213,7 @@ fn questions_are_of_this_workspace_and_name_it() {
     assert_eq!(status["waits"].as_array().unwrap().len(), 1, "{status}");
     assert_eq!(status["runs"].as_array().unwrap().len(), 0, "{status}");
     let status = two.here(&["status", "--all-workspaces"]).ok();
-    assert!(status.starts_with("2 questions wait\n"), "{status}");
+    assert!(status.starts_with("2 questions are waiting\n"), "{status}");
     let open = two.stage.json(&["log", "--outcome", "open", "--json"]);
     assert!(summaries(&open)[0].contains("mine.txt"), "{open}");
     for mut call in calls {

@@ -58,7 +58,7 @@ async fn au_06_a_database_that_only_reads_refuses_calls_until_it_writes() {
         let setting = format!("default_transaction_read_only = {value}");
         fixture.server.set(&setting);
     };
-    fails_in_a_server(&fixture, "only reads", || set("on"), || set("off")).await;
+    fails_in_a_server(&fixture, "is read-only", || set("on"), || set("off")).await;
 }
 
 #[tokio::test]

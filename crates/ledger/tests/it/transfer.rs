@@ -445,9 +445,9 @@ async fn a_hostile_export_is_refused_and_leaves_nothing() {
         (vec![json!({}), json!({ "call": one })], "recorded already"),
         (
             vec![of_one(json!({ "part": i64::MAX, "terminal": null }))],
-            "so many parts",
+            "more parts than a call can have",
         ),
-        (vec![json!({ "part": -1 })], "so many parts"),
+        (vec![json!({ "part": -1 })], "more parts than a call can have"),
         (
             vec![json!({ "part": 1, "terminal": null })],
             "does not begin before it",

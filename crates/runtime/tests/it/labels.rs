@@ -240,7 +240,7 @@ async fn what_cannot_be_looked_up_denies() {
     let refused = send(&harness).await;
     assert_eq!(refused.facts.denied_by, Some(DeniedBy::Ledger));
     let said = refused.model_text();
-    let why = "what this session has read from cannot be looked up";
+    let why = "cannot look up what this session has read from";
     assert!(said.contains(why), "{said}");
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 }

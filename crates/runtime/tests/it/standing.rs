@@ -155,11 +155,11 @@ async fn a_wish_that_does_not_fit_counts_once_and_the_result_says_why() {
         assert!(text.contains("was not kept"), "{text}");
         assert!(text.contains(says), "{text}");
     };
-    check(session_wish("other"), "would still not be allowed").await;
+    check(session_wish("other"), "would still not allow this call").await;
     for (scope, says) in [
         (
             GrantScope::Session("other".parse().unwrap()),
-            "another session",
+            "its session is not the caller's",
         ),
         (
             GrantScope::Project(GrantedWorkspace {
@@ -167,9 +167,9 @@ async fn a_wish_that_does_not_fit_counts_once_and_the_result_says_why() {
                 // Looks like the caller's own, which counts for nothing.
                 shown: "/workspace".to_owned(),
             }),
-            "another project",
+            "its project is not the caller's",
         ),
-        (GrantScope::Agent("other".parse().unwrap()), "another agent"),
+        (GrantScope::Agent("other".parse().unwrap()), "its agent is not the caller's"),
     ] {
         let elsewhere = GrantRequest {
             scope,
@@ -191,7 +191,7 @@ async fn a_wish_that_does_not_fit_counts_once_and_the_result_says_why() {
         rules: Vec::new(),
         ..session_wish("act")
     };
-    check(none, "names no rule").await;
+    check(none, "does not name a rule").await;
     for (rules, says) in [(64, "is not needed"), (65, "more than 64 rules")] {
         let many = GrantRequest {
             rules: vec!["act".to_owned(); rules],

@@ -84,7 +84,7 @@ async fn a_link_in_place_of_the_directory_is_refused() {
     let error = SshBackend::connect(server.options(), "/")
         .await
         .unwrap_err();
-    assert!(error.message().contains("is no directory"), "{error}");
+    assert!(error.message().contains("is not a directory"), "{error}");
     assert_eq!(fs::read_dir(elsewhere).unwrap().count(), 0);
 }
 

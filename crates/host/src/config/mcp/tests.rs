@@ -92,7 +92,7 @@ fn what_cannot_be_is_told_with_its_line_and_no_secret() {
         &server("command = [\"x\"]\nurl = \"https://y\""),
         "not both",
     );
-    refused(&server("command = []"), "names no program");
+    refused(&server("command = []"), "does not name a program");
     refused(&server("command = \"x y\""), "`command` must be a list");
     refused(&server("url = \"ftp://y\""), "not an http or https address");
     refused(
