@@ -30,6 +30,10 @@ use crate::{
 /// The most origins to which one client keeps connections open.
 const MAX_ORIGINS: usize = 16;
 
+/// How long a connection without a request is kept open. Servers written in Node close it after five
+/// seconds, and a request that is sent in that moment is lost: it cannot be known whether it arrived.
+const KEPT_OPEN: Duration = Duration::from_secs(3);
+
 /// How requests are made.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
@@ -155,6 +159,7 @@ impl HttpClient {
             .http1_only()
             .referer(false)
             .connect_timeout(self.options.connect_within)
+            .pool_idle_timeout(KEPT_OPEN)
             .redirect(match self.options.redirects {
                 Redirects::None => Policy::none(),
                 Redirects::SameOrigin(most) => {

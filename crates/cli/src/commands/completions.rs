@@ -7,7 +7,7 @@ use super::App;
 use crate::{args::Cli, exit::Exit, stop::Stop};
 
 /// How to install the script in each shell.
-const INSTALL: &str = r#"Install (then start a new shell):
+const INSTALL: &str = r"Install (then start a new shell):
   bash        mkdir -p ~/.local/share/bash-completion/completions
               haft completions bash > ~/.local/share/bash-completion/completions/haft
   zsh         mkdir -p ~/.zfunc
@@ -21,7 +21,7 @@ const INSTALL: &str = r#"Install (then start a new shell):
 Bash finds the script if the package bash-completion is installed. Otherwise add this to ~/.bashrc:
 `source ~/.local/share/bash-completion/completions/haft`. Install again after an upgrade.
 
-`haft docs man DIR` writes the man pages."#;
+`haft docs man DIR` writes the man pages.";
 
 /// Print a completion script for a shell
 #[derive(Debug, Args)]

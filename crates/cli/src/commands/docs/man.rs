@@ -5,6 +5,7 @@
 //! here: examples must keep their lines.
 
 use std::{
+    fmt::Write as _,
     io,
     path::{Path, PathBuf},
 };
@@ -124,7 +125,7 @@ fn synopsis(command: &Command) -> String {
 fn exit_status() -> String {
     let mut text = ".SH EXIT STATUS\n".to_owned();
     let mut code = |number: &str, meaning: &str| {
-        text.push_str(&format!(".TP\n{number}\n{}\n", escaped(meaning)));
+        let _ = writeln!(text, ".TP\n{number}\n{}", escaped(meaning));
     };
     for exit in Exit::ALL {
         code(&exit.code().to_string(), exit.meaning());
@@ -136,7 +137,7 @@ fn exit_status() -> String {
 fn environment() -> String {
     let mut text = ".SH ENVIRONMENT\n".to_owned();
     for (name, meaning) in VARIABLES {
-        text.push_str(&format!(".TP\n{}\n{}\n", escaped(name), escaped(meaning)));
+        let _ = writeln!(text, ".TP\n{}\n{}", escaped(name), escaped(meaning));
     }
     text
 }
@@ -191,7 +192,7 @@ fn in_ascii(page: &str) -> String {
         if letter.is_ascii() {
             text.push(letter);
         } else {
-            text.push_str(&format!("\\[u{:04X}]", u32::from(letter)));
+            let _ = write!(text, "\\[u{:04X}]", u32::from(letter));
         }
     }
     text
