@@ -416,6 +416,9 @@ impl CedarPolicy {
         if let Some(why) = segment::why(question, judged) {
             let _ = write!(reason, ": {why}");
         }
+        if let Some(unheld) = self.unheld(question, judged) {
+            let _ = write!(reason, "; {unheld}");
+        }
         if let Some(masked) = segment::masked(question, judged) {
             let _ = write!(reason, "; {masked}");
         }

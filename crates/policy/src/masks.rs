@@ -10,10 +10,13 @@ use haft_contract::{
 };
 
 use crate::{
-    engine::{CedarPolicy, line},
+    engine::{CedarPolicy, JudgedQuestion, line},
+    facts::CommandPart,
     index::Slots,
+    judge::DecidingCause,
     pattern::PathPattern,
     rule::{Rule, Selector},
+    segment::touches_unseen,
 };
 
 /// The most patterns that a reason names.
@@ -56,10 +59,15 @@ impl CedarPolicy {
 
     /// Whether a deny or ask rule about paths applies that the sandbox does not hold by a mask.
     pub(crate) fn has_unmasked_path_rule(&self, question: &Question<'_>, slots: &Slots) -> bool {
-        let masks = question.plan.masks();
-        if masks.is_empty() {
+        if question.plan.masks().is_empty() {
             return self.index.speaks_of_paths(slots);
         }
+        self.unmasked_path_rule(question, slots).is_some()
+    }
+
+    /// The first deny or ask rule about paths that applies and that the sandbox does not hold by a mask.
+    fn unmasked_path_rule(&self, question: &Question<'_>, slots: &Slots) -> Option<&Rule> {
+        let masks = question.plan.masks();
         let held = |rule: &Rule| match masked(rule) {
             Some((PathMode::Read, path)) => masks.hidden.contains(&path.glob),
             Some((PathMode::Write, path)) => {
@@ -71,7 +79,38 @@ impl CedarPolicy {
         let applies = |rule: &Rule| rule.speaks_after(question.plan.read_from(), provider);
         let rules = self.index.path_rules(slots);
         let mut rules = rules.iter().filter_map(|number| self.rules.get(*number));
-        rules.any(|rule| applies(rule) && !held(rule))
+        rules.find(|rule| applies(rule) && !held(rule))
+    }
+
+    /// Names the rule about paths that makes a command ask because nothing holds it, if one does.
+    pub(crate) fn unheld(
+        &self,
+        question: &Question<'_>,
+        judged: &JudgedQuestion<'_>,
+    ) -> Option<String> {
+        let CommandPart::Segment(segment, _) = judged.item.part else {
+            return None;
+        };
+        let unclear = judged.judgement.cause == DecidingCause::Unclear;
+        let unseen = segment.is_vague() || segment.opaque().is_some() || touches_unseen(segment);
+        if !unclear || !unseen {
+            return None;
+        }
+        let slots = self
+            .index
+            .slots(question.principal, judged.agent, &question.tool);
+        let rule = self.unmasked_path_rule(question, &slots)?;
+        let origin = &rule.origin;
+        Some(match rule.verdict {
+            Verdict::Deny => format!(
+                "it may touch files that none of its words name, and no sandbox holds {origin} here"
+            ),
+            Verdict::Ask | Verdict::Allow => {
+                format!(
+                    "it may touch files that none of its words name, and {origin} asks about some"
+                )
+            }
+        })
     }
 }
 

@@ -131,23 +131,29 @@ fn is_ordinary(segment: &Segment, reading: &CommandReading) -> bool {
     understood && (segment.class() != Class::Unknown || !reading.analysis.is_script())
 }
 
-/// Whether it looks, builds, tests, checks or commits. A word that makes it run something else counts
-/// against it, unless running things is what it is there for: `python -m pytest`, not `git -c`. A
-/// message that is known only when it runs does not: `git commit -m "$(cat …)"`; nor does
-/// `git config`, whose writing is a concern.
+/// Whether it looks, builds, tests, checks or commits. A word that makes it run or write something else
+/// counts against it unless its form in `routine.toml` knows the word, and so does a variable that is not
+/// known to be harmless.
 fn is_routine(segment: &Segment) -> bool {
-    let runs = segment.routine && segment.name() != Some("git");
-    let harmless = |word: &str| segment.routine && (word.contains('$') || word == "config");
+    let looks = segment.class() == Class::Looks || segment.starts_nothing();
     segment.legible
-        && (runs || segment.hazards().all(harmless))
-        && (segment.routine || segment.class() == Class::Looks || segment.starts_nothing())
+        && segment.sets_only_harmless_variables()
+        && (segment.routine || (looks && segment.hazards().next().is_none()))
+}
+
+/// Whether it may open files that none of its words name: what it runs is in files, or unknown. A rule about
+/// paths that the sandbox does not hold cannot be kept then.
+pub(crate) fn touches_unseen(segment: &Segment) -> bool {
+    let unknown = matches!(segment.class(), Class::Runs | Class::Unknown);
+    segment.runs_files || (unknown && !segment.words.is_empty())
 }
 
 /// Whether a deny or ask rule might apply to it but this cannot be determined.
 fn doubtful(index: &Index, slots: &Slots, segment: &Segment, named: bool, paths: bool) -> bool {
     let hidden = segment.hazards().next().is_some() && !named;
     let opaque = !segment.unclear.is_empty() || hidden;
-    if (paths && segment.vague) || (opaque && (paths || index.speaks_of_commands(slots))) {
+    let unseen = segment.vague || (touches_unseen(segment) && !named);
+    if (paths && unseen) || (opaque && (paths || index.speaks_of_commands(slots))) {
         return true;
     }
     let denied = |path: &WorkPath| {

@@ -223,7 +223,7 @@ impl Analyst<'_> {
                 .map(UnclearReason::Place),
         );
         touched.vague |= words.iter().any(names_a_directory_to_go_to);
-        let reading = self.read(entry.as_ref(), &name, &words, &redirections, inside);
+        let reading = self.read(entry.as_ref(), &words, &assignments, &redirections, inside);
         match name.as_str() {
             "cd" | "pushd" => self.directories.change(words.get(1)),
             "popd" => self.directories.change(None),
@@ -233,6 +233,10 @@ impl Analyst<'_> {
             unclear.push(UnclearReason::Wrapper(name.clone()));
         }
         let hazards = hazards_beside(entry.as_ref(), &name, &words);
+        let routine = reading.routine.is_some_and(|known| {
+            let is_known = |hazard: &Hazard| hazard.accounted || known.contains(&hazard.place);
+            hazards.iter().all(is_known)
+        });
         let mut unlisted = match &found {
             // All its own options were known, and what it runs is judged separately.
             InnerCommand::Words { .. } | InnerCommand::Several(_) | InnerCommand::Script(_) => {
@@ -269,7 +273,7 @@ impl Analyst<'_> {
             vague: touched.vague,
             concerns: reading.concerns,
             loses: reading.loses,
-            routine: reading.routine,
+            routine,
             legible: false,
         })?;
         self.inside(place, &name, found, inside, depth)
@@ -279,11 +283,12 @@ impl Analyst<'_> {
     fn read(
         &self,
         entry: Option<&KnownCommand>,
-        name: &str,
         words: &[Word],
+        assignments: &[Assignment],
         redirections: &[Redirection],
         inside: &[String],
     ) -> CommandConcerns {
+        let name = name_of(words.first().and_then(Word::text).unwrap_or_default());
         let is_path =
             |entry: &KnownCommand, place: usize| entry.paths.iter().any(|(path, _)| *path == place);
         let by_find = inside.last().is_some_and(|outer| outer == "find");
@@ -295,6 +300,7 @@ impl Analyst<'_> {
         concern::read(&CommandPlace {
             name,
             words,
+            assignments,
             redirections,
             directories: &self.directories,
             finder: finder.map(|segment| segment.words.as_slice()),

@@ -32,7 +32,6 @@ pub(super) enum FormList {
     Processes,
     Stays,
     Loses,
-    Routine,
 }
 
 /// One form of a command.
@@ -53,16 +52,13 @@ pub(super) enum FormCheck {
     Elsewhere,
     Remote,
     Alone,
-    Single,
     Writes,
     Others,
     Kept,
     Lasting,
     Removes,
-    Scratch,
-    Script,
-    Selects,
-    Prints,
+    Target,
+    Overwrites,
 }
 
 /// What a word that is known only when it runs counts as.
@@ -85,7 +81,7 @@ pub(super) fn command_forms() -> Option<&'static CommandForms> {
 }
 
 impl FormList {
-    const ALL: [(Self, &'static str); 10] = [
+    const ALL: [(Self, &'static str); 9] = [
         (Self::Network, "network"),
         (Self::History, "history"),
         (Self::Deletes, "deletes"),
@@ -95,14 +91,12 @@ impl FormList {
         (Self::Processes, "processes"),
         (Self::Stays, "stays"),
         (Self::Loses, "loses"),
-        (Self::Routine, "routine"),
     ];
 
     fn unknown_words(self) -> UnknownWords {
         match self {
-            // What loses something can be taken back, so a message that is not known is no reason. And
-            // a form that is a reason not to ask has to be there for certain.
-            Self::Loses | Self::Routine => UnknownWords::Miss,
+            // What loses something can be taken back, so a message that is not known is no reason.
+            Self::Loses => UnknownWords::Miss,
             Self::Network
             | Self::History
             | Self::Deletes
@@ -130,7 +124,6 @@ impl CommandForms {
         for (list, form) in forms.flatten() {
             let applies = !found.contains(list)
                 && form.fits(program, words, list.unknown_words())
-                && (*list != FormList::Routine || form.excludes_nothing_unknown(words))
                 && form.check.is_none_or(&holds);
             if applies {
                 found.push(*list);
@@ -175,18 +168,6 @@ impl CommandForm {
         starts.any(|start| self.has_operands(words, start, unknown) && options_after(start))
     }
 
-    /// Whether no word that is known only when it runs may be an option this form excludes.
-    fn excludes_nothing_unknown(&self, words: &[Word]) -> bool {
-        let mut words = words.iter().skip(1);
-        // `localhost:$port` begins with what no option begins with.
-        let begins_plainly = |word: &Word| {
-            let raw = word.raw.trim_start_matches(['"', '\'']);
-            raw.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/')
-        };
-        let is_none = |word: &Word| !word.may_be_option() || begins_plainly(word);
-        self.absent.is_empty() || words.all(|word| word.text().is_some() || is_none(word))
-    }
-
     fn has_operands(&self, words: &[Word], start: usize, unknown: UnknownWords) -> bool {
         let is_one = |names: &[String], word: &Word| match &word.value {
             Value::Literal(text) => names.contains(text),
@@ -203,7 +184,7 @@ impl CommandForm {
 }
 
 /// Whether a word is this option or word: `-x` in any cluster, `--name` abbreviated or with a value.
-fn is_given(option: &str, text: &str) -> bool {
+pub(super) fn is_given(option: &str, text: &str) -> bool {
     if option == "--" {
         return text == option;
     }
@@ -213,8 +194,11 @@ fn is_given(option: &str, text: &str) -> bool {
         return !given.is_empty() && name.starts_with(given);
     }
     match option.strip_prefix('-') {
-        // `-diff` of Go, not letters.
-        Some(name) if name.len() > 1 => text == option,
+        // `-diff` of Go, not letters. Go takes two dashes as well, and a value.
+        Some(name) if name.len() > 1 => {
+            let given = text.strip_prefix("--").or_else(|| text.strip_prefix('-'));
+            given.is_some_and(|given| given.split('=').next() == Some(name))
+        }
         Some(letter) if !letter.is_empty() => {
             text.starts_with('-') && !text.starts_with("--") && text.contains(letter)
         }
@@ -259,16 +243,13 @@ fn form(line: &str) -> Result<CommandForm, String> {
                 "elsewhere" => FormCheck::Elsewhere,
                 "remote" => FormCheck::Remote,
                 "alone" => FormCheck::Alone,
-                "single" => FormCheck::Single,
                 "writes" => FormCheck::Writes,
                 "others" => FormCheck::Others,
                 "kept" => FormCheck::Kept,
                 "lasting" => FormCheck::Lasting,
                 "removes" => FormCheck::Removes,
-                "scratch" => FormCheck::Scratch,
-                "script" => FormCheck::Script,
-                "selects" => FormCheck::Selects,
-                "prints" => FormCheck::Prints,
+                "target" => FormCheck::Target,
+                "overwrites" => FormCheck::Overwrites,
                 other => return Err(format!("unknown check `{other}`")),
             });
         } else if let Some(word) = token.strip_prefix('!') {
@@ -282,7 +263,7 @@ fn form(line: &str) -> Result<CommandForm, String> {
     Ok(form)
 }
 
-fn alternatives(token: &str) -> Vec<String> {
+pub(super) fn alternatives(token: &str) -> Vec<String> {
     token.split('|').map(str::to_owned).collect()
 }
 
@@ -321,16 +302,5 @@ mod tests {
         assert!(!network("npm ci --offline"));
         assert!(!network("go mod tidy -diff"));
         assert!(!lists("git $x").contains(&FormList::Loses));
-        let routine = |text: &str| lists(text).contains(&FormList::Routine);
-        assert!(routine("cargo test --workspace"));
-        assert!(routine("eslint src"));
-        assert!(routine("git commit -m x"));
-        assert!(routine("cargo fmt --all -- --check"));
-        assert!(!routine("cargo fmt --all"));
-        assert!(!routine("cargo clippy --fix"));
-        assert!(!routine("cargo $x"));
-        assert!(!routine("eslint $x"));
-        assert!(!routine("gofmt -w ring"));
-        assert!(!routine("unknown --version"));
     }
 }

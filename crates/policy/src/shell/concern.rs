@@ -8,10 +8,16 @@
 use std::fmt;
 
 use super::{
+    addresses::reaches_only_itself,
     command_form::{CommandForms, FormCheck, FormList, command_forms},
+    git_settings::overrides_settings,
+    launcher::launched,
     leads_out::leads_out,
-    parse::Redirection,
-    segment::{family, name_of},
+    parse::{Assignment, Redirection},
+    remade::finds_what_is_remade,
+    routine::known_words,
+    segment::name_of,
+    star::subcommand_place,
     touch::Directories,
     word::{Value, Word},
 };
@@ -27,6 +33,8 @@ pub enum Concern {
     Deletes,
     /// It changes settings that act later.
     Settings,
+    /// It gives git settings for one command, which can make it run or delete anything.
+    GivenSettings,
     /// It is about credentials.
     Credentials,
     /// It changes the system.
@@ -48,6 +56,9 @@ impl fmt::Display for Concern {
             Self::History => "it can lose history that is nowhere else",
             Self::Deletes => "it may delete something that no command makes again",
             Self::Settings => "it changes settings that act later",
+            Self::GivenSettings => {
+                "it gives git settings that can make it run or delete other things"
+            }
             Self::Credentials => "it is about credentials",
             Self::System => "it changes the system",
             Self::Processes => "it ends processes that it did not start",
@@ -64,8 +75,9 @@ pub(super) struct CommandConcerns {
     pub(super) concerns: Vec<Concern>,
     /// Whether it deletes or rewrites anything, even if that can be taken back.
     pub(super) loses: bool,
-    /// Whether it builds, tests, checks, looks or commits, and is not there to change files.
-    pub(super) routine: bool,
+    /// If it builds, tests, checks, looks or commits, and is not there to change files: the indexes of
+    /// the words whose effect is known.
+    pub(super) routine: Option<Vec<usize>>,
 }
 
 /// A command and where it stands.
@@ -73,6 +85,7 @@ pub(super) struct CommandPlace<'c> {
     /// The program without its directory.
     pub(super) name: &'c str,
     pub(super) words: &'c [Word],
+    pub(super) assignments: &'c [Assignment],
     pub(super) redirections: &'c [Redirection],
     pub(super) directories: &'c Directories<'c>,
     /// The words of the `find` that runs it, if one does.
@@ -98,12 +111,13 @@ pub(super) fn read(command: &CommandPlace<'_>) -> CommandConcerns {
         return CommandConcerns {
             concerns: vec![Concern::Unread],
             loses: true,
-            routine: false,
+            routine: None,
         };
     };
     let mut found = CommandConcerns::default();
-    let mut words = command.words.to_vec();
-    let mut name = command.name.to_owned();
+    let (mut name, mut words) = as_subcommand_of_git(command.name, command.words);
+    // Words that are not the command's own have no index among them.
+    let mut launchers = (words.len() == command.words.len()).then_some(0);
     let mut depth = 0;
     loop {
         for list in forms.lists(&name, &words, |check| {
@@ -111,20 +125,52 @@ pub(super) fn read(command: &CommandPlace<'_>) -> CommandConcerns {
         }) {
             found.add(list);
         }
+        let place = subcommand_place(&name, &words);
+        if overrides_settings(&name, &words, command.assignments, place) {
+            found.push(Concern::GivenSettings);
+        }
+        if let Some(before) = launchers
+            && found.routine.is_none()
+        {
+            let inner = command.with(&name, &words);
+            let known = known_words(&inner, &name, &words);
+            let places = |known: Vec<usize>| {
+                let own = known.into_iter().map(|place| place + before);
+                (0..before).chain(own).collect()
+            };
+            found.routine = known.map(places);
+        }
         // `npx jest` is `jest`, `python -m pip` is `pip`; what they add is read before.
         let Some(inner) = launched(&name, &words).filter(|_| depth < MAX_LAUNCHERS) else {
             break;
         };
-        words = words.split_off(inner.min(words.len()));
+        launchers = launchers
+            .filter(|_| inner.plain)
+            .map(|before| before + inner.place);
+        words = inner.words;
         let launched = words.first().map(Word::shown);
         launched.map_or("", name_of).clone_into(&mut name);
         depth += 1;
     }
-    found.routine |= command.is_program_of_the_workspace();
+    if command.is_program_of_the_workspace() {
+        found.routine.get_or_insert_default();
+    }
     if leads_out(command) {
         found.concerns.push(Concern::Outside);
     }
     found
+}
+
+/// `git-clean -fd` and `/usr/lib/git-core/git-clean -fd` are `git clean -fd`.
+fn as_subcommand_of_git(name: &str, words: &[Word]) -> (String, Vec<Word>) {
+    match name.strip_prefix("git-").filter(|name| !name.is_empty()) {
+        Some(subcommand) => {
+            let rest = words.iter().skip(1).cloned();
+            let git = [Word::literal("git"), Word::literal(subcommand)];
+            ("git".to_owned(), git.into_iter().chain(rest).collect())
+        }
+        None => (name.to_owned(), words.to_vec()),
+    }
 }
 
 /// How many launchers may start one another: `uv run python -m pytest`.
@@ -145,72 +191,55 @@ impl CommandConcerns {
                 self.loses = true;
                 return;
             }
-            FormList::Routine => {
-                self.routine = true;
-                return;
-            }
         };
+        self.push(concern);
+    }
+
+    fn push(&mut self, concern: Concern) {
         if !self.concerns.contains(&concern) {
             self.concerns.push(concern);
         }
     }
 }
 
-/// The index of the program that a launcher starts.
-fn launched(name: &str, words: &[Word]) -> Option<usize> {
-    let operand = |from: usize| {
-        let places = from..words.len();
-        let mut places = places.filter(|place| {
-            let word = words.get(*place);
-            word.is_some_and(|word| !word.may_be_option())
-        });
-        places.next()
-    };
-    match (family(name), words.get(1).and_then(Word::text)) {
-        ("python" | "pypy", _) => {
-            let module = words.iter().position(|word| word.text() == Some("-m"))?;
-            (module + 1 < words.len()).then_some(module + 1)
-        }
-        ("npx" | "bunx" | "pnpx", _) => operand(1),
-        ("uv" | "poetry" | "pipenv" | "pdm" | "hatch" | "rye", Some("run"))
-        | ("bundle", Some("exec")) => operand(2),
-        _ => None,
-    }
-}
-
 impl CommandPlace<'_> {
+    /// The same command, read as what a launcher of it starts.
+    fn with<'w>(&'w self, name: &'w str, words: &'w [Word]) -> CommandPlace<'w> {
+        CommandPlace {
+            name,
+            words,
+            assignments: self.assignments,
+            redirections: self.redirections,
+            directories: self.directories,
+            finder: self.finder,
+            role: self.role,
+        }
+    }
+
     fn holds(&self, forms: &CommandForms, check: FormCheck, name: &str, words: &[Word]) -> bool {
-        let operands = || words.iter().skip(1).filter(|word| !is_option(word));
+        let operands = || operands(words);
         match check {
-            FormCheck::Elsewhere => !reaches_only_itself(operands()),
+            FormCheck::Elsewhere => !reaches_only_itself(name, words),
             FormCheck::Lasting => operands().any(|word| !self.is_scratch(word.shown())),
             FormCheck::Remote => operands().any(|word| match name {
                 "npx" | "bunx" | "pnpx" => is_fetched_package(word),
                 _ => names_another_machine(word),
             }),
             FormCheck::Alone => operands().next().is_none(),
-            FormCheck::Single => operands().count() == 1,
             FormCheck::Writes => writes_configuration(words),
             FormCheck::Others => operands().any(|word| !is_own_process(word)),
             FormCheck::Kept => self.keeps(forms, name, words),
+            FormCheck::Target => {
+                let target = operands().last().and_then(Word::text);
+                !target.is_some_and(|path| self.is_temporary(path))
+            }
+            FormCheck::Overwrites => overwrites_files(words),
             FormCheck::Removes => {
                 let mut operands = operands();
                 let database = operands.next();
                 let scratch = database.is_some_and(|word| self.is_scratch(word.shown()));
                 !scratch && operands.any(|word| says(word, &["delete", "drop", "truncate"]))
             }
-            FormCheck::Scratch => {
-                let scratch = |word: &Word| word.text().is_some_and(|path| self.is_scratch(path));
-                operands().count() > 0 && operands().all(scratch)
-            }
-            FormCheck::Script => operands().next().is_some_and(|word| {
-                let path = word.text().filter(|path| *path != "-");
-                path.is_some_and(|path| self.directories.is_inside_from_here(path))
-            }),
-            FormCheck::Selects => {
-                self.redirections.is_empty() && operands().count() > 0 && operands().all(selects)
-            }
-            FormCheck::Prints => prints(words),
         }
     }
 
@@ -228,8 +257,14 @@ impl CommandPlace<'_> {
     }
 
     /// Whether a path is in the sandbox's own temporary directory, and not in a workspace there.
-    fn is_scratch(&self, path: &str) -> bool {
+    pub(super) fn is_scratch(&self, path: &str) -> bool {
         is_scratch(path) && !self.directories.is_inside_from_here(path)
+    }
+
+    /// Whether nobody misses what is there: it is temporary, or a build makes it again.
+    pub(super) fn is_temporary(&self, path: &str) -> bool {
+        let remade = command_forms().is_some_and(|forms| forms.is_remade(path));
+        self.is_scratch(path) || remade
     }
 
     /// Whether one of the words names something that no command makes again.
@@ -237,8 +272,7 @@ impl CommandPlace<'_> {
         if name == "find" {
             return !finds_what_is_remade(forms, words);
         }
-        let mut operands = words.iter().skip(1).filter(|word| !is_option(word));
-        operands.any(|word| match &word.value {
+        operands(words).any(|word| match &word.value {
             Value::Literal(text) | Value::Glob(text) => {
                 !self.is_scratch(text) && !forms.is_remade(text)
             }
@@ -249,39 +283,6 @@ impl CommandPlace<'_> {
             Value::Unknown => true,
         })
     }
-}
-
-impl CommandForms {
-    /// Whether the next build makes a path again: it is, or is in, something with such a name.
-    pub(super) fn is_remade(&self, path: &str) -> bool {
-        let mut parts = path.split('/').filter(|part| !part.is_empty());
-        !path.starts_with(['/', '~'])
-            && !path.split('/').any(|part| part == "..")
-            && parts.any(|part| {
-                self.remade.iter().any(|name| match name.strip_prefix('*') {
-                    Some(ending) => part.ends_with(ending),
-                    None => part == name,
-                })
-            })
-    }
-}
-
-/// Whether `find` finds only what is made again: by name, and with nothing after `-o`.
-fn finds_what_is_remade(forms: &CommandForms, words: &[Word]) -> bool {
-    let texts: Vec<&str> = words.iter().map(Word::shown).collect();
-    let mut named = false;
-    for pair in texts.windows(2) {
-        if let [option @ ("-name" | "-path"), name] = pair {
-            let negated = texts
-                .windows(2)
-                .any(|pair| matches!(pair, ["!" | "-not", next] if next == option));
-            if !forms.is_remade(name) && !negated {
-                return false;
-            }
-            named |= forms.is_remade(name);
-        }
-    }
-    named && !texts.contains(&"-o") && !texts.contains(&"-or")
 }
 
 /// Whether a path is in the temporary directory by its name. The sandbox has its own, which is gone
@@ -295,59 +296,18 @@ pub(super) fn is_scratch(path: &str) -> bool {
 /// Directories of a workspace that hold other people's programs.
 const INSTALLED: [&str; 5] = [".venv", "venv", "env", "node_modules", "vendor"];
 
-/// Whether a word of `sqlite3` asks for something and changes nothing, or is only a file.
-fn selects(word: &Word) -> bool {
-    let changes = [
-        "insert",
-        "update",
-        "delete",
-        "replace",
-        "create",
-        "drop",
-        "alter",
-        "attach",
-        "detach",
-        "vacuum",
-        "reindex",
-        "pragma",
-        "copy",
-        "install",
-        "load",
-        "import",
-        "restore",
-        "save",
-        "output",
-        "once",
-        "shell",
-        "system",
-        "excel",
-        "log",
-        "writefile",
-        "edit",
-        "backup",
-        "read",
-    ];
-    word.text().is_some() && !says(word, &changes)
-}
-
-/// Whether `awk` writes to no file and starts nothing: only what follows a `print` can be a redirection,
-/// and a pipe, `system` and what is loaded have their own signs.
-fn prints(words: &[Word]) -> bool {
-    let harmless = |text: &str| {
-        let printed = text.split_once("print").map_or("", |(_, rest)| rest);
-        text.starts_with("-F")
-            || !(printed.contains('>')
-                || text.replace("||", "").contains('|')
-                || text.contains("system")
-                || text.contains('@'))
+/// The words that are no options; after `--` all of them.
+fn operands(words: &[Word]) -> impl Iterator<Item = &Word> {
+    let end = words.iter().position(|word| word.text() == Some("--"));
+    let end = end.unwrap_or(words.len());
+    let is_operand = move |(place, word): &(usize, &Word)| {
+        *place != 0 && *place != end && (*place > end || !is_option(word))
     };
-    let mut words = words.iter().skip(1);
-    words.all(|word| match &word.value {
-        Value::Literal(text) => harmless(text),
-        // Files, unless it is the program.
-        Value::Glob(text) => text.contains('/') && harmless(text),
-        Value::Given | Value::Unknown => false,
-    })
+    words
+        .iter()
+        .enumerate()
+        .filter(is_operand)
+        .map(|(_, word)| word)
 }
 
 fn is_option(word: &Word) -> bool {
@@ -358,32 +318,6 @@ fn says(word: &Word, verbs: &[&str]) -> bool {
     let text = word.shown().to_ascii_lowercase();
     let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.any(|word| verbs.contains(&word))
-}
-
-/// Whether every address among the words is one of this machine itself, and there is one.
-fn reaches_only_itself<'w>(operands: impl Iterator<Item = &'w Word>) -> bool {
-    let mut addresses = operands.filter(|word| may_be_address(word)).peekable();
-    addresses.peek().is_some() && addresses.all(is_loopback)
-}
-
-/// Whether a word of `curl` and the like may be where it connects to.
-fn may_be_address(word: &Word) -> bool {
-    let text = word.shown();
-    let literal = text.split(['$', '`']).next().unwrap_or_default();
-    text.contains("://")
-        || literal.len() < text.len()
-        || is_loopback(word)
-        || (literal.contains('.') && !literal.starts_with(['.', '/', '@']))
-}
-
-/// Whether a word is an address of this machine itself, as far as it is written out.
-fn is_loopback(word: &Word) -> bool {
-    let text = word.shown().trim_start_matches(['"', '\'']);
-    let address = text.split_once("://").map_or(text, |(_, rest)| rest);
-    ["localhost", "127.0.0.1", "[::1]", "0.0.0.0"]
-        .iter()
-        .filter_map(|host| address.strip_prefix(host))
-        .any(|rest| rest.is_empty() || rest.starts_with([':', '/', '"']))
 }
 
 /// Whether a word names another machine: `host:path`, an address, or what is not known.
@@ -410,7 +344,7 @@ fn is_fetched_package(word: &Word) -> bool {
 }
 
 /// Whether `git config` writes: more than a name is given, or an option that changes something.
-fn writes_configuration(words: &[Word]) -> bool {
+pub(super) fn writes_configuration(words: &[Word]) -> bool {
     let texts: Vec<Option<&str>> = words.iter().map(Word::text).collect();
     let Some(start) = texts.iter().position(|text| *text == Some("config")) else {
         return true;
@@ -429,6 +363,33 @@ fn writes_configuration(words: &[Word]) -> bool {
         }
     }
     operands != 1
+}
+
+/// Whether `git checkout` writes over files: it names one, or more than what to switch to.
+fn overwrites_files(words: &[Word]) -> bool {
+    let place = words
+        .iter()
+        .position(|word| word.text() == Some("checkout"));
+    let rest = words.get(place.unwrap_or(0) + 1..).unwrap_or_default();
+    let creates = rest.iter().any(|word| {
+        let text = word.shown();
+        matches!(text, "--orphan" | "--track" | "-t")
+            || text.starts_with("-b")
+            || text.starts_with("-B")
+    });
+    let operands: Vec<&str> = rest
+        .iter()
+        .filter(|word| !is_option(word))
+        .map(Word::shown)
+        .collect();
+    let is_file = |text: &&str| {
+        let last = text.rsplit('/').next().unwrap_or_default();
+        let ending = last.rsplit_once('.').map_or("", |(_, ending)| ending);
+        text.starts_with(['.', ':'])
+            || text.ends_with('/')
+            || (!ending.is_empty() && ending.chars().all(|c| c.is_ascii_alphabetic()))
+    };
+    !creates && (operands.len() > 1 || operands.iter().any(is_file))
 }
 
 /// Whether `kill` names a process of this very script: a job, or a variable that holds one.

@@ -10,6 +10,7 @@
 //! (files), `concern` and `legible` (what presets ask about), `second` (the other parser),
 //! `analyse` (all of it together).
 
+mod addresses;
 mod analyse;
 mod builtins;
 mod changes;
@@ -18,7 +19,9 @@ mod command_form;
 mod concern;
 mod doubts;
 mod entry;
+mod git_settings;
 mod hazard;
+mod launcher;
 mod leads_out;
 mod legible;
 mod limits;
@@ -26,6 +29,9 @@ mod may_name;
 mod options;
 mod parse;
 mod quoted_path;
+mod remade;
+mod routine;
+mod routine_check;
 mod second;
 mod segment;
 mod star;

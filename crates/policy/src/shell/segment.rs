@@ -4,6 +4,7 @@ use haft_contract::{PathMode, WorkPath};
 
 use super::{
     concern::Concern,
+    doubts::is_routine_variable,
     entry::Class,
     hazard::Hazard,
     touch::CommandTouch,
@@ -132,6 +133,13 @@ impl Segment {
     pub fn hazards(&self) -> impl Iterator<Item = &str> {
         let hidden = self.hazards.iter().filter(|hazard| !hazard.accounted);
         hidden.map(|hazard| hazard.word.as_str())
+    }
+
+    /// Whether the variables it sets change nothing about what is run or written.
+    pub(crate) fn sets_only_harmless_variables(&self) -> bool {
+        let before = !self.words.is_empty();
+        let mut assignments = self.assignments.iter();
+        assignments.all(|assignment| is_routine_variable(assignment, before))
     }
 
     /// Whether it starts no program and opens no file: it sets variables of the shell, or is the

@@ -18,6 +18,7 @@ mod labels;
 mod load;
 mod masks;
 mod mistakes;
+mod presets;
 mod properties;
 mod reference;
 mod requirements;
