@@ -1,7 +1,7 @@
 //! A call's entry in the list: a fold over its events in stored form, secrets already removed, made
 //! when the list is read. Nothing of it is stored.
 
-use haft_contract::{Terminal, access::Command, host::Timestamp};
+use haft_contract::{Terminal, WorkPath, access::Command, host::Timestamp, ops::GitPart};
 use serde_json::Value;
 
 use crate::call_fact::workspace_shown;
@@ -20,6 +20,12 @@ const MAX_ASKED_CHARS: usize = 128;
 
 /// The most accesses a summary names.
 const MAX_SUMMARY_ACCESSES: usize = 8;
+
+/// The tool that puts back what calls did.
+const UNDO: &str = "undo";
+
+/// What the parts of a git repository are called together.
+const GIT_STATE: &str = "git's state";
 
 /// One call, as the list shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +61,8 @@ impl ListedCall {
             "planned" => {
                 self.set_tool(body);
                 self.workspace_shown = workspace_shown(body);
-                if let Some(summary) = plan_summary(accesses(body)) {
+                let is_undo = self.asked_tool == UNDO;
+                if let Some(summary) = plan_summary(accesses(body), is_undo) {
                     self.summary = one_line(&summary);
                 }
             }
@@ -128,8 +135,8 @@ pub(crate) fn failure_message(settled: &Value) -> Option<&str> {
     settled.pointer("/error/message").and_then(Value::as_str)
 }
 
-/// The command, or else the paths.
-fn plan_summary(accesses: &[Value]) -> Option<String> {
+/// The command, or else the paths. What an undo does to git is one thing, whatever files it is in.
+fn plan_summary(accesses: &[Value], is_undo: bool) -> Option<String> {
     let is_command = |access: &&Value| matches!(text(access, "access"), "shell" | "argv");
     if let Some(command) = accesses.iter().find(is_command) {
         return Some(access_text(command));
@@ -139,13 +146,23 @@ fn plan_summary(accesses: &[Value]) -> Option<String> {
     }
     // What is read and written is named once.
     let mut named: Vec<String> = Vec::new();
-    for access in accesses.iter().take(MAX_SUMMARY_ACCESSES) {
-        let text = access_text(access);
+    for access in accesses {
+        let mut text = access_text(access);
+        if is_undo && is_git_part(&text) {
+            GIT_STATE.clone_into(&mut text);
+        }
         if !named.contains(&text) {
             named.push(text);
         }
+        if named.len() == MAX_SUMMARY_ACCESSES {
+            break;
+        }
     }
     Some(named.join(" "))
+}
+
+fn is_git_part(path: &str) -> bool {
+    WorkPath::relative(path).is_ok_and(|path| GitPart::of(&path).is_some())
 }
 
 /// One line of at most [`MAX_SUMMARY_CHARS`] characters, control characters replaced by spaces.
@@ -165,4 +182,38 @@ fn one_line(text: &str) -> String {
 
 fn text<'a>(body: &'a Value, name: &str) -> &'a str {
     body.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(tool: &str, paths: &[&str], expected: &str) {
+        let access = |path: &&str| json!({"access": "write", "path": path});
+        let accesses: Vec<Value> = paths.iter().map(access).collect();
+        let opened = json!({"tool": tool, "workspace": "w"});
+        let mut listed = ListedCall::new(&opened, Timestamp(0));
+        listed.absorb("planned", Timestamp(0), &json!({"accesses": accesses}));
+        assert_eq!(listed.summary, expected);
+    }
+
+    #[test]
+    fn an_undo_of_git_is_one_thing_in_the_list() {
+        let git = [
+            ".git/HEAD",
+            ".git/ORIG_HEAD",
+            ".git/index",
+            ".git/logs/HEAD",
+            ".git/logs/refs/heads/a",
+            ".git/logs/refs/heads/b",
+            ".git/refs/heads/a",
+            ".git/refs/heads/b",
+            "src/a",
+        ];
+        check("undo", &git, "git's state src/a");
+        // The control: whoever reads one of these files reads a file.
+        check("read", &[".git/HEAD", "a", "a"], ".git/HEAD a");
+    }
 }

@@ -27,19 +27,19 @@ use tokio_util::sync::CancellationToken;
 use crate::workspace::{Workspace, at};
 
 /// A workspace whose commands are watched.
-struct Watched {
-    ws: Workspace,
+pub(crate) struct Watched {
+    pub(crate) ws: Workspace,
     place: PathBuf,
     store: MemoryArtifacts,
     _place: tempfile::TempDir,
 }
 
 impl Watched {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::limited(|_| {})
     }
 
-    fn limited(limit: impl Fn(&mut ChangeOptions)) -> Self {
+    pub(crate) fn limited(limit: impl Fn(&mut ChangeOptions)) -> Self {
         Self::within(tempfile::tempdir().unwrap(), limit)
     }
 
@@ -87,7 +87,7 @@ impl Watched {
     }
 
     /// What a command is found to change.
-    async fn command(&self, script: &str) -> Changes {
+    pub(crate) async fn command(&self, script: &str) -> Changes {
         self.during(|root| shell(root, script)).await
     }
 
@@ -98,7 +98,7 @@ impl Watched {
     }
 
     /// The changes as lines: path, what it held, what it holds.
-    async fn lines(&self, changes: &Changes) -> Vec<String> {
+    pub(crate) async fn lines(&self, changes: &Changes) -> Vec<String> {
         let mut lines = Vec::new();
         for ChangedFile {
             path,
@@ -134,7 +134,7 @@ async fn begin(changes: &dyn WorkspaceChanges, store: &MemoryArtifacts) -> Box<d
         .unwrap()
 }
 
-fn shell(root: &Path, script: &str) {
+pub(crate) fn shell(root: &Path, script: &str) {
     let status = Command::new("/bin/bash")
         .args(["-ec", script])
         .current_dir(root)
@@ -143,7 +143,7 @@ fn shell(root: &Path, script: &str) {
 }
 
 /// Runs a script between the looks and holds what is found against what is expected.
-async fn check(watched: &Watched, script: &str, expect: &[&str]) {
+pub(crate) async fn check(watched: &Watched, script: &str, expect: &[&str]) {
     let changes = watched.command(script).await;
     assert_eq!(
         watched.lines(&changes).await,
@@ -250,68 +250,6 @@ async fn what_is_not_captured_is_named() {
     let changes = watched.command("rm pipe old; printf file > old").await;
     assert_eq!(watched.lines(&changes).await, ["old: nothing -> file"]);
     assert!(changes.missed.unwrap().contains("`old`"));
-}
-
-/// Ignored files are neither read nor reported, at any depth; `.git` never is.
-#[tokio::test]
-async fn what_is_ignored_is_not_captured() {
-    let watched = Watched::limited(|options| options.ignore = vec!["*.log".to_owned()]);
-    let ws = &watched.ws;
-    ws.put(".gitignore", "target/\n");
-    ws.put("sub/.gitignore", "*.o\n!keep.o\n");
-    for path in ["target/x", "sub/a.o", ".git/config", "sub/run.log"] {
-        ws.put(path, "ignored");
-    }
-    ws.put("sub/keep.o", "kept");
-    let changes = watched
-        .command(
-            "for f in target/x sub/a.o .git/config sub/run.log sub/keep.o a.o; do \
-             printf changed > $f; done",
-        )
-        .await;
-    assert_eq!(
-        watched.lines(&changes).await,
-        ["a.o: nothing -> changed", "sub/keep.o: kept -> changed"]
-    );
-    assert_eq!(changes.missed, None);
-    // Both ignore files, both contents of `keep.o`, the new file.
-    assert_eq!(watched.store.count(), 4, "nothing ignored was kept");
-}
-
-/// A command that rewrites ignore files neither hides what it changes nor makes ignored files look
-/// as if it had made them, which would let undo remove them.
-#[tokio::test]
-async fn a_command_cannot_change_what_is_ignored_for_itself() {
-    let watched = Watched::new();
-    watched.ws.put(".gitignore", "target/\n");
-    watched.ws.put("target/built", "ignored");
-    watched.ws.put("f", "one");
-    check(
-        &watched,
-        "printf '*' > .gitignore; printf two > f; printf new > n",
-        &[
-            ".gitignore: target/\n -> *",
-            "f: one -> two",
-            "n: nothing -> new",
-        ],
-    )
-    .await;
-    let watched = Watched::new();
-    watched.ws.put(".gitignore", "target/\n");
-    watched.ws.put("target/built", "ignored");
-    check(
-        &watched,
-        "rm .gitignore",
-        &[".gitignore: target/\n -> nothing"],
-    )
-    .await;
-    // In a directory that the command makes, its own ignore files count, and that is said.
-    let changes = watched
-        .command("mkdir venv; printf '*' > venv/.gitignore; printf x > venv/x")
-        .await;
-    assert_eq!(watched.lines(&changes).await, [""; 0]);
-    let missed = changes.missed.unwrap();
-    assert!(missed.contains("`venv/.gitignore`, `venv/x`"), "{missed}");
 }
 
 /// Every bound that is hit is said, and never makes something look new that may be old.

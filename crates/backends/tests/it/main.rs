@@ -11,6 +11,8 @@
 )]
 
 mod changes;
+mod changes_git;
+mod changes_ignored;
 mod files;
 mod races;
 mod remote;

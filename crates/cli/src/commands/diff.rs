@@ -36,7 +36,7 @@ const CHUNK_BYTES: usize = 1024 * 1024;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  haft diff last
+  haft diff
   haft diff --session
   haft diff --since 1h --stat
   haft diff --session | less")]

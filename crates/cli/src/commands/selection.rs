@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use clap::Args;
 use haft_contract::{
-    CallId, Principal, SessionId, TenantId, Tool as _, WorkspaceId,
+    CallEvent, CallId, Principal, SessionId, TenantId, Tool as _, WorkspaceId,
     event::RecordedEvent,
     host::{CallFilter, CallQuery, Clock as _, History, StoredCall},
 };
@@ -19,11 +19,18 @@ use crate::{exit::Exit, stop::Stop};
 /// How many calls back to search.
 const MAX_CALLS: usize = 20_000;
 
+/// How many calls back to look for one that changed something, and how many of them at once.
+const MAX_LOOKED_AT: usize = 2_000;
+const LOOKED_AT_ONCE: usize = 50;
+
+/// How much of a call's summary names it in a note, in characters.
+const MAX_SUMMARY_CHARS: usize = 60;
+
 /// Which calls.
 #[derive(Debug, Args)]
 pub(crate) struct SelectionArgs {
-    /// The call's id, the beginning of it, or `last`
-    #[arg(required_unless_present_any = ["session", "since"], conflicts_with_all = ["session", "since"])]
+    /// The call's id, the beginning of it, or `last` [default: the last one that changed something]
+    #[arg(conflicts_with_all = ["session", "since"])]
     call: Option<String>,
     /// Every call of this session [default: HAFT_SESSION, or main]
     #[arg(long, value_name = "NAME", num_args = 0..=1)]
@@ -45,6 +52,17 @@ pub(crate) struct SelectedChanges {
     pub(crate) folded: FoldedChanges,
     /// How many of the calls changed files in another workspace.
     pub(crate) elsewhere: usize,
+    /// What to say first: which call is meant, where nobody named one.
+    pub(crate) meant: Option<String>,
+    /// What to say if nothing was changed.
+    nothing: Option<String>,
+}
+
+impl SelectedChanges {
+    /// What to say if nothing is on record; `None` if something is.
+    pub(crate) fn nothing(&self) -> Option<&str> {
+        self.nothing.as_deref()
+    }
 }
 
 impl SelectionArgs {
@@ -55,9 +73,26 @@ impl SelectionArgs {
         principal: &Principal,
         workspace: &WorkspaceId,
     ) -> Result<SelectedChanges, Stop> {
-        let calls = self.calls(history, principal, workspace).await?;
         let tenant = &principal.tenant;
         let failed = |error| Stop::ledger(&error);
+        let mut meant = None;
+        let calls = if self.names_nothing() {
+            let last = last_that_changed(history, principal, workspace).await?;
+            let last = last.ok_or_else(|| {
+                Stop::new(
+                    Exit::NotFound,
+                    "no call that changed something is on record in this workspace",
+                    "`haft log` lists the calls",
+                )
+            })?;
+            meant = Some(format!(
+                "the last call that changed something: {}",
+                named(&last)
+            ));
+            vec![last.id]
+        } else {
+            self.calls(history, principal, workspace).await?
+        };
         let mut happened = history.changes(tenant, &calls).await.map_err(failed)?;
         let changing: BTreeSet<CallId> = happened.iter().map(|change| change.call).collect();
         let mut elsewhere = 0;
@@ -72,11 +107,51 @@ impl SelectionArgs {
                 elsewhere += 1;
             }
         }
+        let folded = FoldedChanges::of(&happened);
+        let nothing = if folded.files.is_empty() {
+            Some(
+                self.nothing(history, principal, workspace, &happened)
+                    .await?,
+            )
+        } else {
+            None
+        };
         Ok(SelectedChanges {
-            folded: FoldedChanges::of(&happened),
+            folded,
             happened,
             elsewhere,
+            meant,
+            nothing,
         })
+    }
+
+    fn names_nothing(&self) -> bool {
+        self.call.is_none() && self.session.is_none() && self.since.is_none()
+    }
+
+    /// Says that nothing is on record, what never is, and which call a person may mean instead.
+    async fn nothing(
+        &self,
+        history: &impl History,
+        principal: &Principal,
+        workspace: &WorkspaceId,
+        happened: &[RecordedEvent],
+    ) -> Result<String, Stop> {
+        let mut text = "these calls changed no file on record in this workspace".to_owned();
+        let is_compared =
+            |event: &RecordedEvent| matches!(event.event, CallEvent::ChangesScanned { .. });
+        if happened.iter().any(is_compared) {
+            text.push_str("; files that git ignores are not on record");
+        }
+        if self.call.as_deref() == Some("last")
+            && let Some(last) = last_that_changed(history, principal, workspace).await?
+        {
+            let named = named(&last);
+            text.push_str(&format!(
+                "; the last call that changed something is {named}"
+            ));
+        }
+        Ok(text)
     }
 
     /// The ids of the calls.
@@ -129,6 +204,47 @@ impl SelectionArgs {
             .map(|call| call.id)
             .collect())
     }
+}
+
+/// The newest call of this user in this workspace that changed a file or git's state.
+async fn last_that_changed(
+    history: &impl History,
+    principal: &Principal,
+    workspace: &WorkspaceId,
+) -> Result<Option<StoredCall>, Stop> {
+    let failed = |error| Stop::ledger(&error);
+    let query = CallQuery {
+        filter: CallFilter::of_workspace(workspace.clone()),
+        limit: MAX_LOOKED_AT,
+        ..CallQuery::default()
+    };
+    let tenant = &principal.tenant;
+    let mut calls = history.calls(tenant, &query).await.map_err(failed)?;
+    calls.retain(|call| call.user == principal.user.as_str());
+    for some in calls.chunks(LOOKED_AT_ONCE) {
+        let ids: Vec<CallId> = some.iter().map(|call| call.id).collect();
+        let happened = history.changes(tenant, &ids).await.map_err(failed)?;
+        let changing: BTreeSet<CallId> = happened
+            .iter()
+            .filter(|event| matches!(event.event, CallEvent::FileChanged { .. }))
+            .map(|event| event.call)
+            .collect();
+        if let Some(last) = some.iter().find(|call| changing.contains(&call.id)) {
+            return Ok(Some(last.clone()));
+        }
+    }
+    Ok(None)
+}
+
+/// A call for a note: its id, its tool and what it was about.
+fn named(call: &StoredCall) -> String {
+    let summary: String = call.summary.chars().take(MAX_SUMMARY_CHARS).collect();
+    let rest = if summary.len() < call.summary.len() {
+        "…"
+    } else {
+        ""
+    };
+    format!("`{}` ({}: {summary}{rest})", call.id, call.asked_tool)
 }
 
 /// The person at the command line, as a principal.
@@ -231,6 +347,9 @@ mod tests {
         assert_eq!(one, (vec!["mine".to_owned()], 0));
         let two = found(&ledger, &principal, &session, &id("two")).await;
         assert_eq!(two, (vec!["theirs".to_owned()], 0));
+        // Without a word it is the last one that changed something here.
+        let default = found(&ledger, &principal, &[], &id("one")).await;
+        assert_eq!(default, (vec!["mine".to_owned()], 0));
         // The last call is the last of this workspace; one that is named may be elsewhere, and is left out.
         let last = found(&ledger, &principal, &["last"], &id("one")).await;
         assert_eq!(last, (vec!["mine".to_owned()], 0));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use haft_contract::{
     CallEvent, CallRequest, DeniedBy, ErrorKind, Outcome, ProviderId, WorkPath,
-    event::RecordedEvent, ops::GitPart, preview::MAX_PREVIEW_BYTES,
+    event::RecordedEvent, host::Verdict, ops::GitPart, preview::MAX_PREVIEW_BYTES,
 };
 use haft_host::WorkspaceSource;
 use haft_tools::{
@@ -32,7 +32,7 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  haft undo last
+  haft undo
   haft undo --session
   haft undo --since 10m --dry-run
 A file that has changed since stays as it is and is shown. Git's branches, tags, stashes, HEAD
@@ -59,8 +59,6 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
     app.notes(&notes(&changed));
     let groups = groups(&changed);
     if groups.is_empty() {
-        let text = "these calls changed no file in this workspace, so there is nothing to put back";
-        app.notes(&[text.to_owned()]);
         return Ok(Exit::Ok);
     }
     // The host opens the record itself.
@@ -69,32 +67,80 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
     let ready = CallSetup::new(app, settings, workspace, principal, asking, groups.len()).await?;
     register(&ready)?;
     let mut outcomes = Vec::new();
+    let mut refused = Vec::new();
     let mut git_stays = false;
     for mut group in groups {
-        if git_stays {
-            group.retain(|path| !changed.folded.with_git.contains(path));
+        let request = |paths: &[&WorkPath], dry_run: bool| {
+            let input = json!({
+                "calls": calls_of(&changed.happened, paths),
+                "paths": paths.iter().map(|path| path.as_str()).collect::<Vec<_>>(),
+                "dry_run": dry_run,
+                // What changed together with git's state stays with it, also in later groups.
+                "git_stays": git_stays,
+            });
+            CallRequest::new("undo", input, Arc::clone(&ready.principal))
+        };
+        if args.dry_run {
+            let foreseen = refusals(&ready, &group, |paths| request(paths, false)).await;
+            group.retain(|path| !foreseen.iter().any(|(refused, _)| refused == *path));
+            refused.extend(foreseen);
         }
         if group.is_empty() {
             continue;
         }
         let moves_git = group.iter().any(|path| GitPart::of(path).is_some());
-        let input = json!({
-            "calls": calls_of(&changed.happened, &group),
-            "paths": group.iter().map(|path| path.as_str()).collect::<Vec<_>>(),
-            "dry_run": args.dry_run,
-        });
-        let request = CallRequest::new("undo", input, Arc::clone(&ready.principal));
-        let outcome = ready.call(request).await;
+        let outcome = ready.call(request(&group, args.dry_run)).await;
         let ends_here = ends_the_undo(&outcome);
-        // What changed together with git's state stays with it, also in later groups.
-        git_stays |= moves_git && (!outcome.succeeded() || left_over(&outcome));
+        git_stays |= moves_git && (!outcome.succeeded() || git_was_left(&outcome));
         outcomes.push(outcome);
         if ends_here {
             break;
         }
     }
     ready.close().await;
-    print(&outcomes, args, &ready, app)
+    let exit = print(&outcomes, args, &ready, app)?;
+    if refused.is_empty() {
+        return Ok(exit);
+    }
+    let lines = refused.iter().map(|(path, reason)| {
+        let path = path.as_str().escape_debug();
+        format!("`{path}` would not be put back: {reason}")
+    });
+    app.notes(&lines.collect::<Vec<_>>());
+    Ok(if exit == Exit::Ok { Exit::Failed } else { exit })
+}
+
+/// The paths of a group that an undo would refuse, each with the reason: a dry run only reads, so
+/// what keeps a path from being written has to be asked for.
+async fn refusals(
+    ready: &CallSetup,
+    group: &[&WorkPath],
+    request: impl Fn(&[&WorkPath]) -> CallRequest,
+) -> Vec<(WorkPath, String)> {
+    let runtime = ready.host.runtime();
+    let planned: Vec<WorkPath> = match runtime.plan(request(group)).await {
+        Ok(foreseen) if foreseen.decision.verdict == Verdict::Deny => Vec::new(),
+        Ok(foreseen) => {
+            let paths = foreseen.plan.path_accesses();
+            paths.map(|access| access.path.clone()).collect()
+        }
+        Err(_) => Vec::new(),
+    };
+    let mut refused = Vec::new();
+    for path in group.iter().filter(|path| !planned.contains(path)) {
+        let reason = match runtime.plan(request(&[*path])).await {
+            Ok(foreseen) if foreseen.decision.verdict == Verdict::Deny => {
+                foreseen.decision.reason.to_string()
+            }
+            Ok(_) => continue,
+            Err(outcome) => match &outcome.error {
+                Some(error) => error.message.to_string(),
+                None => continue,
+            },
+        };
+        refused.push(((*path).clone(), reason));
+    }
+    refused
 }
 
 /// `undo` is for people: it is registered only while this command runs.
@@ -113,12 +159,9 @@ fn register(ready: &CallSetup) -> Result<(), Stop> {
 
 /// What a person should know about the selected calls.
 pub(super) fn notes(changed: &SelectedChanges) -> Vec<String> {
-    let mut notes: Vec<String> = changed
-        .folded
-        .missed
-        .iter()
-        .map(|missed| format!("not everything can be taken back: {missed}"))
-        .collect();
+    let mut notes: Vec<String> = changed.meant.iter().cloned().collect();
+    let missed = changed.folded.missed.iter();
+    notes.extend(missed.map(|missed| format!("not everything can be taken back: {missed}")));
     match changed.elsewhere {
         0 => {}
         1 => notes.push("1 of these calls worked in another workspace and is left out".to_owned()),
@@ -126,6 +169,7 @@ pub(super) fn notes(changed: &SelectedChanges) -> Vec<String> {
             "{more} of these calls worked in another workspace and are left out"
         )),
     }
+    notes.extend(changed.nothing().map(str::to_owned));
     notes
 }
 
@@ -188,7 +232,7 @@ fn print(
             app.output.json_line(&OutcomeView::of(outcome))?;
         } else if outcome.succeeded() {
             app.output.content(&outcome.text())?;
-            if !args.dry_run {
+            if !args.dry_run && changed_something(outcome) {
                 let back = format!("`haft undo {}` takes this back", outcome.call);
                 app.output.note(&Page::new().styled(Style::Dim, back).end());
             }
@@ -236,13 +280,27 @@ fn ends_the_undo(outcome: &Outcome) -> bool {
 
 /// Whether a file that should have been put back was not.
 fn left_over(outcome: &Outcome) -> bool {
-    let some = |key: &str| {
-        let list = outcome
-            .structured
-            .as_ref()
-            .and_then(|output| output.get(key));
-        list.and_then(Value::as_array)
-            .is_some_and(|list| !list.is_empty())
-    };
-    some("conflicts") || some("impossible")
+    has_some(outcome, "conflicts") || has_some(outcome, "impossible")
+}
+
+/// Whether anything was put back, so that there is something to take back.
+fn changed_something(outcome: &Outcome) -> bool {
+    has_some(outcome, "restored") || git_state(outcome) == Some("put_back")
+}
+
+fn git_was_left(outcome: &Outcome) -> bool {
+    git_state(outcome) == Some("left_alone")
+}
+
+fn git_state(outcome: &Outcome) -> Option<&str> {
+    outcome.structured.as_ref()?.get("git_state")?.as_str()
+}
+
+fn has_some(outcome: &Outcome, key: &str) -> bool {
+    let list = outcome
+        .structured
+        .as_ref()
+        .and_then(|output| output.get(key));
+    list.and_then(Value::as_array)
+        .is_some_and(|list| !list.is_empty())
 }

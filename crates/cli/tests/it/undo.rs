@@ -201,6 +201,114 @@ fn a_dry_run_is_not_the_last_call() {
     assert_eq!(stage.read("a"), "two\n");
 }
 
+/// Whoever says nothing means the last call that changed something; whoever says `last` means the
+/// last call, and is told which one changed something.
+#[test]
+fn without_a_word_the_last_call_that_changed_something_is_meant() {
+    let stage = Stage::with_config(&format!("{FREE}deny = [\"write(secret)\"]\n"));
+    // The control: where nothing was changed, nothing is meant.
+    let none = stage.haft(&["undo"]).fails(10);
+    assert!(none.contains("no call that changed something"), "{none}");
+    stage.write("a", "one\n");
+    write(&stage, "a", "two\n");
+    let id = stage.json(&["show", "--json"])["call"].clone();
+    let id = id.as_str().unwrap();
+    let denied = stage.haft(&[
+        "call",
+        "write",
+        "{\"path\": \"secret\", \"content\": \"x\"}",
+    ]);
+    assert_eq!(denied.code, 3, "{}", denied.all());
+    let last = stage.haft(&["undo", "last"]);
+    assert_eq!(last.code, 0, "{}", last.all());
+    assert!(
+        last.stderr.contains("changed no file on record"),
+        "{}",
+        last.stderr
+    );
+    assert!(last.stderr.contains(id), "{}", last.stderr);
+    assert_eq!(stage.read("a"), "two\n");
+    let diff = stage.haft(&["diff"]);
+    assert!(diff.stdout.contains("-one\n+two\n"), "{}", diff.all());
+    assert!(diff.stderr.contains(id), "{}", diff.stderr);
+    let ran = stage.haft(&["undo"]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    assert!(ran.stderr.contains(id), "{}", ran.stderr);
+    assert_eq!(stage.read("a"), "one\n");
+}
+
+/// A dry run names what the undo will refuse, and an undo that did nothing is not to be taken back.
+#[test]
+fn a_dry_run_says_what_the_undo_will_refuse() {
+    let stage = Stage::with_config(FREE);
+    for path in ["a", "denied"] {
+        stage.write(path, "before\n");
+        write(&stage, path, "after\n");
+    }
+    let session = ["undo", "--session", "work"];
+    // The control: nothing is refused yet.
+    let dry = stage.haft(&["undo", "--session", "work", "--dry-run"]);
+    assert_eq!(dry.code, 0, "{}", dry.all());
+    assert!(
+        dry.stdout.contains("2 files would be put back"),
+        "{}",
+        dry.stdout
+    );
+    stage.write("haft.toml", format!("{FREE}deny = [\"write(denied)\"]\n"));
+    stage.haft(&["trust"]).ok();
+    let dry = stage.haft(&["undo", "--session", "work", "--dry-run"]);
+    assert_eq!(dry.code, 1, "{}", dry.all());
+    assert!(
+        dry.stdout.contains("1 file would be put back"),
+        "{}",
+        dry.stdout
+    );
+    assert!(
+        dry.stderr.contains("`denied` would not be put back"),
+        "{}",
+        dry.stderr
+    );
+    let ran = stage.haft(&session);
+    assert_eq!(ran.code, 1, "{}", ran.all());
+    assert!(
+        ran.stdout
+            .contains("1 file put back, 1 could not be put back"),
+        "{}",
+        ran.stdout
+    );
+    assert!(ran.all().contains("takes this back"), "{}", ran.all());
+    stage.write("a", "mine\n");
+    let ran = stage.haft(&session);
+    assert!(ran.stdout.contains("0 files put back"), "{}", ran.stdout);
+    assert!(!ran.all().contains("takes this back"), "{}", ran.all());
+}
+
+/// The ignore files that an agent writes do not decide what is on record.
+#[test]
+#[ignore = "ci: needs bubblewrap"]
+fn promise_11_an_ignore_file_of_the_agent_hides_nothing() {
+    for hider in [".ignore", ".gitignore"] {
+        let stage = Stage::with_config("[policy]\nallow = [\"bash\", \"undo\"]\n");
+        stage.write("notes.txt", "the only copy\n");
+        let hide = format!("printf '*\\n' > {hider}");
+        for script in [hide.as_str(), "truncate -s 0 notes.txt"] {
+            stage.haft(&["call", "bash", script]).ok();
+        }
+        let ran = stage.haft(&["undo", "last"]);
+        assert_eq!(ran.code, 0, "{hider}: {}", ran.all());
+        assert_eq!(stage.read("notes.txt"), "the only copy\n", "{hider}");
+        // The control: a command that changes nothing says so, and what is never on record.
+        stage.haft(&["call", "bash", "true"]).ok();
+        let ran = stage.haft(&["undo", "last"]);
+        assert!(
+            ran.stderr
+                .contains("files that git ignores are not on record"),
+            "{}",
+            ran.stderr
+        );
+    }
+}
+
 /// What is at a path here is not what is at the same path on another machine.
 #[test]
 #[ignore = "ci: needs OpenSSH"]

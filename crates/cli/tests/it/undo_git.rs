@@ -413,3 +413,105 @@ fn promise_11_a_repository_outside_the_workspace_is_named() {
     );
     assert!(!tree.join("x").exists());
 }
+
+/// What a call leaves in `.git` keeps git's state where it is, and with it what belongs to it; not the
+/// person's own file.
+#[test]
+#[ignore = "ci: needs bubblewrap"]
+fn promise_11_a_call_cannot_keep_its_own_files_from_going_back() {
+    let obstacles = [
+        ("mkdir .git/rebase-merge", ".git/rebase-merge"),
+        (
+            "touch .git/refs/heads/main.lock",
+            ".git/refs/heads/main.lock",
+        ),
+    ];
+    for (obstacle, path) in obstacles {
+        let stage = repository(CONFIG);
+        stage.write("notes.txt", "the only copy\n");
+        let call = bash(
+            &stage,
+            &format!("echo two >> a && git commit -qam agent && : > notes.txt && {obstacle}"),
+        );
+        let ran = stage.haft(&["undo", &call]);
+        assert_eq!(ran.code, 1, "{}", ran.all());
+        assert_eq!(stage.read("notes.txt"), "the only copy\n", "{}", ran.all());
+        says(
+            &ran,
+            &[
+                "1 file put back, 1 could not be put back, git's state left alone",
+                "not put back: a: it changed together with git's state, which stays",
+                "the command left",
+                path,
+            ],
+        );
+        assert_eq!(git(&stage, &["log", "-1", "--format=%s"]), "agent\n");
+        // The control: without it everything goes back.
+        let place = stage.work.join(path);
+        let removed = std::fs::remove_dir(&place).or_else(|_| std::fs::remove_file(&place));
+        removed.unwrap();
+        let ran = stage.haft(&["undo", &call]);
+        assert_eq!(ran.code, 0, "{}", ran.all());
+        assert_eq!(git(&stage, &["log", "-1", "--format=%s"]), "second\n");
+        assert_eq!(stage.read("a"), "one\n");
+    }
+}
+
+/// A line of `packed-refs` whose name leads to a branch by its path is not that branch.
+#[test]
+#[ignore = "ci: needs bubblewrap"]
+fn promise_11_a_forged_line_of_packed_refs_moves_no_branch() {
+    let stage = repository(CONFIG);
+    let main = git(&stage, &["rev-parse", "main"]);
+    let call = bash(
+        &stage,
+        "git pack-refs --all && echo \"$(git rev-parse first) refs/x/../heads/main\" >> \
+         .git/packed-refs",
+    );
+    let ran = stage.haft(&["undo", &call]);
+    assert!(ran.all().contains("`.git/packed-refs`"), "{}", ran.all());
+    assert!(stage.read(".git/packed-refs").contains("refs/heads/main"));
+    assert!(!stage.exists(".git/refs/heads/main"), "{}", ran.all());
+    stage.write(
+        ".git/packed-refs",
+        stage
+            .read(".git/packed-refs")
+            .replace("refs/x/../heads/main", "refs/heads/other"),
+    );
+    assert_eq!(main, git(&stage, &["rev-parse", "main"]));
+}
+
+/// Git's own files are not counted as files, nor listed.
+#[test]
+#[ignore = "ci: needs bubblewrap"]
+fn promise_11_git_is_one_thing_in_counts_and_lists() {
+    let stage = repository(CONFIG);
+    bash(&stage, "echo two >> a && git commit -qam agent");
+    let dry = stage.haft(&["undo", "last", "--dry-run"]);
+    says(&dry, &["1 file would be put back\n", "git: branch main: "]);
+    stage.haft(&["undo", "last"]).ok();
+    let log = stage.haft(&["log"]).ok();
+    assert!(log.contains("git's state a"), "{log}");
+    assert!(!log.contains(".git/HEAD"), "{log}");
+    let again = stage.haft(&["undo", "last", "--dry-run"]);
+    assert_eq!(again.code, 0, "{}", again.all());
+    // The control: a call that only moved git names no file.
+    bash(&stage, "git branch side");
+    says(&stage.haft(&["undo", "last"]), &["git's state put back\n"]);
+}
+
+/// A linked work tree that the call made: a dry run names the protected file that stays.
+#[test]
+#[ignore = "ci: needs bubblewrap"]
+fn promise_11_a_dry_run_foresees_protected_files() {
+    let stage = repository(CONFIG);
+    git(&stage, &["add", "-f", "haft.toml"]);
+    git(&stage, &["commit", "-qm", "settings"]);
+    let ran = stage.haft(&["call", "bash", "git worktree add -q wt2 && ls wt2"]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    let dry = stage.haft(&["undo", "last", "--dry-run"]);
+    let undone = stage.haft(&["undo", "last"]);
+    assert_eq!((dry.code, undone.code), (1, 1), "{}", dry.all());
+    says(&dry, &["`wt2/haft.toml` would not be put back"]);
+    says(&undone, &["not put back: wt2/haft.toml"]);
+}

@@ -42,6 +42,14 @@ pub trait RepositoryOps: Send + Sync {
         ids: &'a [String],
     ) -> BoxFuture<'a, Result<Vec<String>, OpsError>>;
 
+    /// Which of these files an index names: the one with these bytes, or else the present one. `None`
+    /// if it cannot be read.
+    fn indexed<'a>(
+        &'a self,
+        index: Option<&'a [u8]>,
+        files: &'a [WorkPath],
+    ) -> BoxFuture<'a, Result<Option<Vec<WorkPath>>, OpsError>>;
+
     /// Changes all parts or none, under git's own locks, if each still has its expected version.
     /// Returns the versions afterwards, in the same order.
     fn replace<'a>(

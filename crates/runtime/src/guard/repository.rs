@@ -37,6 +37,17 @@ impl RepositoryOps for Guard {
         })
     }
 
+    fn indexed<'a>(
+        &'a self,
+        index: Option<&'a [u8]>,
+        files: &'a [WorkPath],
+    ) -> BoxFuture<'a, Result<Option<Vec<WorkPath>>, OpsError>> {
+        Box::pin(async move {
+            self.still_wanted()?;
+            self.repository()?.indexed(index, files).await
+        })
+    }
+
     fn replace<'a>(
         &'a self,
         changes: &'a [PartChange],
@@ -117,6 +128,14 @@ impl RepositoryOps for ReadOnly {
         ids: &'a [String],
     ) -> BoxFuture<'a, Result<Vec<String>, OpsError>> {
         self.0.missing_objects(ids)
+    }
+
+    fn indexed<'a>(
+        &'a self,
+        index: Option<&'a [u8]>,
+        files: &'a [WorkPath],
+    ) -> BoxFuture<'a, Result<Option<Vec<WorkPath>>, OpsError>> {
+        self.0.indexed(index, files)
     }
 
     fn replace<'a>(

@@ -55,7 +55,8 @@ pub enum Chain {
 pub struct FoldedChanges {
     /// The changed files.
     pub files: BTreeMap<WorkPath, FoldedChange>,
-    /// Files changed by a call that also moved the git repository, as a checkout does.
+    /// Files changed by a call that also moved the git repository, as a checkout does. Which of them
+    /// belong to it an index says.
     pub with_git: BTreeSet<WorkPath>,
     /// What was not recorded, in the record's words.
     pub missed: Vec<String>,

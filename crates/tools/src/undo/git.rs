@@ -2,8 +2,10 @@
 //!
 //! A ref that moved while the index stayed would be a state that the repository never had. So if one
 //! essential part is not what the calls left, or what it named is gone, the whole state stays as it
-//! is, and the parts in the way are named; so do files that the same calls changed. Other files of
-//! the work tree go back by themselves.
+//! is, and the parts in the way are named; so do files of an index that the same calls changed. Other
+//! files of the work tree go back by themselves.
+
+use std::collections::BTreeSet;
 
 use haft_contract::{
     ErrorKind, ToolError, WorkPath,
@@ -227,6 +229,52 @@ async fn name_missing_objects(
         found.impossible.push((path, reason));
     }
     Ok(is_any)
+}
+
+/// Which of these files belong together with git's state, so that they stay if it does: those that a
+/// call changed along with it and that an index names, before the calls or after them. Other files go
+/// back by themselves, so that a call cannot keep them from it by what it does to `.git`.
+pub(super) async fn together(
+    repository: &dyn RepositoryOps,
+    past: &dyn PastChanges,
+    files: &[WorkPath],
+    folded: &FoldedChanges,
+) -> Result<BTreeSet<WorkPath>, ToolError> {
+    let is_candidate = |path: &&WorkPath| folded.with_git.contains(*path);
+    let candidates: Vec<WorkPath> = files.iter().filter(is_candidate).cloned().collect();
+    if candidates.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let all = || candidates.iter().cloned().collect();
+    let mut indexes = Vec::new();
+    let index = folded
+        .files
+        .iter()
+        .find(|(path, _)| GitPart::of(path) == Some(GitPart::Index));
+    match index {
+        Some((_, change)) => {
+            for state in [&change.before, &change.after] {
+                match kept(past, state).await {
+                    Ok(Some(bytes)) => indexes.push(Some(bytes)),
+                    Ok(None) => {}
+                    Err(_) => return Ok(all()),
+                }
+            }
+        }
+        // The calls left it alone.
+        None => indexes.push(None),
+    }
+    let mut found = BTreeSet::new();
+    for index in indexes {
+        match repository.indexed(index.as_deref(), &candidates).await {
+            Ok(Some(named)) => found.extend(named),
+            // What an index names is not known, so everything may belong to it.
+            Ok(None) => return Ok(all()),
+            Err(error) if error.kind() == ErrorKind::Unavailable => return Ok(all()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(found)
 }
 
 /// Puts everything back.

@@ -10,7 +10,7 @@ mod git;
 mod git_lines;
 mod restore;
 
-use std::{fmt::Write as _, time::Duration};
+use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
 
 use haft_contract::{
     Access, CallContext, CallId, Content, Deadline, Effects, ErrorKind, NoProgress, Plan,
@@ -78,6 +78,10 @@ pub struct UndoInput {
     /// Whether only to show what would be put back.
     #[serde(default)]
     pub dry_run: bool,
+    /// Whether git's state stayed in an earlier part of the same undo: files that changed together
+    /// with it stay too.
+    #[serde(default)]
+    pub git_stays: bool,
 }
 
 /// What `undo` did.
@@ -85,6 +89,9 @@ pub struct UndoInput {
 pub struct UndoOutput {
     /// Files that hold again what they held before, or are gone again.
     pub restored: Vec<String>,
+    /// What became of git's state; absent if the calls did not change it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub git_state: Option<GitState>,
     /// What of git's state went back, in one line each.
     pub git: Vec<String>,
     /// Files that held it already.
@@ -98,6 +105,18 @@ pub struct UndoOutput {
     /// What would be changed, when nothing was.
     #[serde(skip)]
     diff: String,
+}
+
+/// What became of git's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GitState {
+    /// It is back, or would be.
+    PutBack,
+    /// It was as before already.
+    AsBefore,
+    /// It stays as it is.
+    LeftAlone,
 }
 
 /// A file that is not what the calls left.
@@ -180,8 +199,13 @@ impl Tool for UndoTool {
         } else {
             git::put_back(cx.repository(), &git).await
         };
-        let git_stays = git.stays() || put.is_err();
+        let git_stays = git.stays() || put.is_err() || input.git_stays;
         output.take_git(git, put.err().map(|error| error.message().to_owned()));
+        let staying = if git_stays {
+            git::together(cx.repository(), cx.past(), &paths, &folded).await?
+        } else {
+            BTreeSet::new()
+        };
         let mut room = MAX_CONFLICT_BYTES;
         for path in paths {
             if cx.cancel().is_cancelled() {
@@ -198,7 +222,7 @@ impl Tool for UndoTool {
                 files: cx.files(),
                 past: cx.past(),
                 cancel: cx.cancel(),
-                git_stays,
+                staying: &staying,
             };
             let restoration = look.restoration(&path, &folded).await?;
             if input.dry_run
@@ -248,11 +272,16 @@ impl Tool for UndoTool {
         let mut preview = Preview::default();
         let (parts, paths) = split(paths);
         let git = git::work_out(&*cx.repository, &*cx.past, &parts, &folded).await?;
+        let staying = if git.stays() || input.git_stays {
+            git::together(&*cx.repository, &*cx.past, &paths, &folded).await?
+        } else {
+            BTreeSet::new()
+        };
         let look = RestoreView {
             files: &*cx.files,
             past: &*cx.past,
             cancel: &cx.cancel,
-            git_stays: git.stays(),
+            staying: &staying,
         };
         preview.parts.extend(git_notes(&git).map(PreviewPart::Note));
         for path in paths {
@@ -278,28 +307,8 @@ impl Tool for UndoTool {
     }
 
     fn render(&self, output: &UndoOutput) -> Vec<Content> {
-        let done = if output.dry_run {
-            "would be put back"
-        } else {
-            "put back"
-        };
         let mut text = output.diff.clone();
-        let restored = output.restored.len();
-        if restored > 0 || output.git.is_empty() {
-            let _ = write!(text, "{} {done}", files(restored));
-        } else {
-            let _ = write!(text, "git's state {done}");
-        }
-        for (count, what) in [
-            (output.unchanged.len(), "as before already"),
-            (output.conflicts.len(), "in conflict and left alone"),
-            (output.impossible.len(), "cannot be put back"),
-        ] {
-            if count > 0 {
-                // Writing to a `String` cannot fail.
-                let _ = write!(text, ", {count} {what}");
-            }
-        }
+        text.push_str(&output.summary());
         text.push('\n');
         for line in &output.git {
             let _ = writeln!(text, "git: {line}");
@@ -319,9 +328,59 @@ impl Tool for UndoTool {
 }
 
 impl UndoOutput {
+    /// How many files went back and how many did not, and what became of git's state, in one line.
+    /// Files of `.git` are not counted: nobody knows them one by one.
+    fn summary(&self) -> String {
+        let done = if self.dry_run {
+            "would be put back"
+        } else {
+            "put back"
+        };
+        let restored = self.restored.len();
+        let is_file = |path: &str| path != ".git" && !path.starts_with(".git/");
+        let conflicts = self.conflicts.iter().map(|file| file.path.as_str());
+        let impossible = self.impossible.iter().map(|file| file.path.as_str());
+        let (conflicts, impossible) = (
+            conflicts.filter(|path| is_file(path)).count(),
+            impossible.filter(|path| is_file(path)).count(),
+        );
+        let others = [
+            (self.unchanged.len(), "as before already"),
+            (conflicts, "in conflict and left alone"),
+            (impossible, "could not be put back"),
+        ];
+        let has_files = restored > 0 || others.iter().any(|(count, _)| *count > 0);
+        let mut parts = Vec::new();
+        if has_files || self.git_state.is_none() {
+            parts.push(format!("{} {done}", files(restored)));
+        }
+        for (count, what) in others {
+            if count > 0 {
+                parts.push(format!("{count} {what}"));
+            }
+        }
+        match self.git_state {
+            // Its lines say it.
+            Some(GitState::PutBack) if has_files => {}
+            Some(GitState::PutBack) => parts.push(format!("git's state {done}")),
+            Some(GitState::AsBefore) => parts.push("git's state as before already".to_owned()),
+            Some(GitState::LeftAlone) => parts.push("git's state left alone".to_owned()),
+            None => {}
+        }
+        parts.join(", ")
+    }
+
     /// Takes over what became of git's state, and why it could not be put back.
     fn take_git(&mut self, git: GitRestoration, failed: Option<String>) {
-        self.unchanged.extend(git.unchanged);
+        self.git_state = if git.stays() || failed.is_some() {
+            Some(GitState::LeftAlone)
+        } else if !git.changes.is_empty() {
+            Some(GitState::PutBack)
+        } else if !git.unchanged.is_empty() {
+            Some(GitState::AsBefore)
+        } else {
+            None
+        };
         let conflicts = git.conflicts.into_iter().map(|conflict| UndoConflict {
             path: conflict.path,
             reason: conflict.reason.to_owned(),
@@ -373,8 +432,8 @@ struct RestoreView<'a> {
     files: &'a dyn FileOps,
     past: &'a dyn PastChanges,
     cancel: &'a CancellationToken,
-    /// Whether git's state stays as it is, and with it what changed together with it.
-    git_stays: bool,
+    /// The files that stay because git's state does.
+    staying: &'a BTreeSet<WorkPath>,
 }
 
 impl RestoreView<'_> {
@@ -386,7 +445,7 @@ impl RestoreView<'_> {
         match folded.files.get(path) {
             Some(change) => {
                 let restoration = work_out(self.files, self.past, path, change).await?;
-                let stays = self.git_stays && folded.with_git.contains(path);
+                let stays = self.staying.contains(path);
                 Ok(match restoration {
                     Restoration::Write { .. } | Restoration::Remove { .. } if stays => {
                         Restoration::Impossible(STAYS_WITH_GIT.to_owned())

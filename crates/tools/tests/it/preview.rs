@@ -55,6 +55,14 @@ impl RepositoryOps for NoRepository {
         unreachable!("asked about git")
     }
 
+    fn indexed<'a>(
+        &'a self,
+        _: Option<&'a [u8]>,
+        _: &'a [WorkPath],
+    ) -> BoxFuture<'a, Result<Option<Vec<WorkPath>>, OpsError>> {
+        unreachable!("asked about git")
+    }
+
     fn replace<'a>(
         &'a self,
         _: &'a [PartChange],

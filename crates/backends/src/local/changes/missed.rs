@@ -203,11 +203,22 @@ fn repository_text(gap: RepositoryGap) -> &'static str {
         RepositoryGap::Unfinished => {
             "git was in the middle of something, whose own files are not kept"
         }
+        RepositoryGap::MadeUnfinished => {
+            "the command left git in the middle of something, which must end before git's state can \
+             be put back"
+        }
+        RepositoryGap::MadeLock => {
+            "the command left locks of git behind, which must go before git's state can be put back"
+        }
         RepositoryGap::LinkedTree => {
             "linked work trees changed, whose `HEAD` and index are not kept"
         }
         RepositoryGap::Unread => "parts of git's state changed that are too large or not readable",
         RepositoryGap::TooManyRefs => "git has too many refs, or moved too many, to keep them",
+        RepositoryGap::RefsUnread => {
+            "git's `packed-refs` is too large or not readable; no ref is kept"
+        }
+        RepositoryGap::TooManyLogs => "git has too many reflogs to keep them",
         RepositoryGap::Reftable => "git's refs are in a reftable, which is not read",
         RepositoryGap::Elsewhere => {
             "the git repository of this work tree is outside the workspace; its refs are not on \

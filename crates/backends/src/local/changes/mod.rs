@@ -42,7 +42,10 @@ use self::{
     repository::RepositoryBefore,
     scan::{IgnoreCache, Phase, ScanOptions, ScanResult},
 };
-use super::walk::{Globs, Ignores};
+use super::{
+    repository::TrackedFiles,
+    walk::{Globs, Ignores},
+};
 
 /// How the workspace is compared before and after a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +53,8 @@ pub struct ChangeOptions {
     /// Where Haft keeps its own files. Which content is kept is remembered in `changes` below it.
     /// Nothing in it is captured, should it lie in the workspace.
     pub place: PathBuf,
-    /// Globs of paths to leave out, in addition to what ignore files leave out.
+    /// Globs of paths to leave out, in addition to what ignore files leave out (`scan.rs` says which
+    /// of these count).
     pub ignore: Vec<String>,
     /// The most files scanned.
     pub max_files: usize,
@@ -149,6 +153,8 @@ struct BeforeCommand {
     began: FileSystemTime,
     /// Whether everything was scanned. What was not cannot be distinguished from what is new.
     is_whole: bool,
+    /// What git's index names.
+    tracked: Arc<TrackedFiles>,
     repository: RepositoryBefore,
     missed: CoverageGaps,
 }
@@ -207,11 +213,17 @@ impl Drop for WatchedCommand {
 }
 
 impl Inner {
-    fn look(&self, phase: Phase, deadline: Instant) -> Result<ScanOptions, OpsError> {
+    fn look(
+        &self,
+        phase: Phase,
+        tracked: &Arc<TrackedFiles>,
+        deadline: Instant,
+    ) -> Result<ScanOptions, OpsError> {
         Ok(ScanOptions {
             jail: Arc::clone(&self.jail),
             globs: Globs::new(&self.options.ignore, Ignores::Respect)?,
             own: self.own.clone(),
+            tracked: Arc::clone(tracked),
             phase,
             max_files: self.options.max_files,
             deadline,
@@ -233,16 +245,22 @@ impl Inner {
         keep: &Arc<dyn ArtifactStore>,
         cancel: &CancellationToken,
     ) -> Result<BeforeCommand, OpsError> {
+        let (repository, tracked) = repository::look(&self.jail).await?;
+        let tracked = Arc::new(tracked);
         let deadline = Instant::now() + self.options.max_time;
         let inner = Arc::clone(self);
         let loaded = blocking(move || Ok(inner.index.load())).await?;
         let known = keep::still_kept(Arc::clone(&loaded), keep).await;
         let stop = cancel.child_token();
         let _stop_when_dropped = stop.clone().drop_guard();
-        let look = self.look(Phase::Before, deadline)?;
+        let look = self.look(Phase::Before, &tracked, deadline)?;
         let (reference, stopped) = (Arc::clone(&known), stop.clone());
-        let seen =
-            blocking(move || look.run(&reference, &IgnoreCache::default(), &stopped)).await?;
+        let seen = blocking(move || {
+            let mut seen = look.run(&reference, &IgnoreCache::default(), &stopped)?;
+            look.add_ignored(&reference, &mut seen);
+            Ok(seen)
+        })
+        .await?;
         let ScanResult {
             mut picture,
             remembered,
@@ -251,7 +269,6 @@ impl Inner {
             ..
         } = seen;
         let read = self.keeping(keep, deadline).run(&mut picture).await?;
-        let repository = repository::look(&self.jail).await?;
         // Taken after the scan: what changes from here on was changed by the command.
         let began = FileSystemTime::get();
         let picture = Arc::new(picture);
@@ -264,6 +281,7 @@ impl Inner {
             remembered: Arc::new(remembered),
             began,
             is_whole,
+            tracked,
             repository,
             missed,
         })
@@ -276,7 +294,7 @@ impl Inner {
         keep: &Arc<dyn ArtifactStore>,
     ) -> Result<Changes, OpsError> {
         let deadline = Instant::now() + self.options.max_time;
-        let look = self.look(Phase::After, deadline)?;
+        let look = self.look(Phase::After, &before.tracked, deadline)?;
         let stop = CancellationToken::new();
         let _stop_when_dropped = stop.clone().drop_guard();
         let (reference, rules) = (Arc::clone(&before.picture), Arc::clone(&before.remembered));

@@ -10,7 +10,9 @@ use haft_contract::{
 use haft_sandbox::{jail::Jail, pool::blocking};
 
 use super::missed::{CoverageGaps, GapCause, Reason};
-use crate::local::repository::{RepositoryChange, RepositoryGap, RepositoryState, StatePart};
+use crate::local::repository::{
+    RepositoryChange, RepositoryGap, RepositoryState, StatePart, TrackedFiles,
+};
 
 /// The most parts of the state that one command may change to have them on record.
 const MAX_CHANGED_PARTS: usize = 1_000;
@@ -18,10 +20,19 @@ const MAX_CHANGED_PARTS: usize = 1_000;
 /// The repository before a command: its state, nothing, or why it is not covered.
 pub(super) type RepositoryBefore = Result<Option<RepositoryState>, RepositoryGap>;
 
-/// Reads the repository's state before a command. Nothing is stored yet: only what changes is.
-pub(super) async fn look(jail: &Arc<Jail>) -> Result<RepositoryBefore, OpsError> {
+/// Reads the repository's state before a command, and which files its index names. Nothing is stored
+/// yet: only what changes is.
+pub(super) async fn look(jail: &Arc<Jail>) -> Result<(RepositoryBefore, TrackedFiles), OpsError> {
     let jail = Arc::clone(jail);
-    blocking(move || Ok(RepositoryState::read(&jail))).await
+    blocking(move || {
+        let state = RepositoryState::read(&jail);
+        let tracked = match &state {
+            Ok(Some(state)) => state.tracked(),
+            Ok(None) | Err(_) => TrackedFiles::default(),
+        };
+        Ok((state, tracked))
+    })
+    .await
 }
 
 /// Reads the state again, and keeps what changed.

@@ -1,8 +1,11 @@
 //! Scans the whole workspace: the state of every file, and what is known about its content from the
 //! previous scan. Opens directories only; `keep.rs` reads files.
 //!
-//! After a command, the ignore files from before it apply in every directory that existed: a
-//! command can neither hide what it changed nor make ignored files look new.
+//! What an agent writes into ignore files must not decide what is on record. A `.gitignore` counts
+//! if git's index has it with this content; others leave out only directories that builds make. What
+//! git tracks is always scanned, and so is what the previous scan covered. After a command, the rules
+//! from before it apply in every directory that existed: a command can neither hide what it changed
+//! nor make ignored files look new.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -26,9 +29,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     missed::{CoverageGaps, Reason},
-    picture::{Content, Directory, Identity, WorkspacePicture},
+    picture::{Content, Directory, Entry, Identity, WorkspacePicture},
 };
-use crate::local::walk::{EnteredDirectory, Globs, IgnoreNode, Visit, VisitedEntry, walk};
+use crate::local::{
+    repository::TrackedFiles,
+    walk::{
+        EnteredDirectory, Globs, IgnoreFiles, IgnoreNode, Visit, VisitedEntry,
+        is_in_build_directory, walk,
+    },
+};
 
 /// How many files to scan between two checks of the clock.
 const CLOCK_EVERY: usize = 256;
@@ -47,6 +56,8 @@ pub(super) struct ScanOptions {
     pub(super) jail: Arc<Jail>,
     pub(super) globs: Globs,
     pub(super) own: Option<Vec<u8>>,
+    /// What git's index named before the command.
+    pub(super) tracked: Arc<TrackedFiles>,
     pub(super) phase: Phase,
     pub(super) max_files: usize,
     pub(super) deadline: Instant,
@@ -65,6 +76,8 @@ pub(super) struct ScanResult {
     pub(super) looked_at: u64,
     /// Whether every file was scanned.
     pub(super) is_whole: bool,
+    /// Whether anything but `.git` was left out.
+    has_left_out: bool,
     pub(super) missed: CoverageGaps,
 }
 
@@ -84,6 +97,7 @@ impl ScanOptions {
             count: AtomicUsize::new(0),
             full: AtomicBool::new(false),
             late: AtomicBool::new(false),
+            left_out: AtomicBool::new(false),
         };
         let visitors = walk(&self.jail, &WorkPath::root(), &self.globs, stop, || {
             ScanWorker {
@@ -117,6 +131,7 @@ impl ScanOptions {
             picture,
             remembered: IgnoreCache { nodes },
             is_whole: !full && !late && !missed.has_unreadable(),
+            has_left_out: shared.left_out.into_inner(),
             missed,
         })
     }
@@ -127,9 +142,7 @@ impl ScanOptions {
         let mut found: Vec<Directory> = Vec::new();
         for directory in before.directories() {
             let now = seen.picture.directory(&directory.path);
-            if now.is_some_and(|now| now.entries.len() == directory.entries.len())
-                && now.is_some_and(|now| same_names(now, directory))
-            {
+            if is_complete(now, directory) {
                 continue;
             }
             let mut again = Directory::new(directory.path.clone());
@@ -139,20 +152,10 @@ impl ScanOptions {
                     continue;
                 }
                 let path = directory.path_of(entry);
-                let flags = OFlags::PATH | OFlags::NOFOLLOW;
-                let stat = self
-                    .jail
-                    .open_bytes(&path, flags, Lookup::Full)
-                    .and_then(|file| fstat(&file));
-                match stat.map(|stat| Identity::of(&stat)) {
+                match self.look_at(&path) {
                     Ok(identity) if identity.kind() == FileKind::Directory => {}
                     Ok(identity) => {
-                        let content = if identity == entry.identity {
-                            carried(&entry.content, Phase::After)
-                        } else {
-                            Content::Unread
-                        };
-                        again.push(name, identity, content);
+                        again.push(name, identity, self.content_of(entry, &identity));
                     }
                     // The directory may now be a symlink or a file: what was in it is gone.
                     Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
@@ -168,6 +171,147 @@ impl ScanOptions {
         }
         seen.picture.add(found);
     }
+
+    /// Adds what ignore rules left out before a command and must be on record all the same: what git
+    /// tracks, and what the previous scan covered, so that no later ignore file hides it.
+    pub(super) fn add_ignored(&self, known: &WorkspacePicture, seen: &mut ScanResult) {
+        // Where nothing was left out, what is missing is gone; where a bound was hit, that is said.
+        if !seen.has_left_out || !seen.is_whole {
+            return;
+        }
+        let mut room = Room {
+            files: self.max_files.saturating_sub(seen.picture.files()),
+            looks: 0,
+            deadline: self.deadline,
+            is_late: false,
+            is_full: false,
+        };
+        let mut found: Vec<Directory> = Vec::new();
+        for directory in known.directories() {
+            let now = seen.picture.directory(&directory.path);
+            if is_complete(now, directory) || is_in_build_directory(&directory.path) {
+                continue;
+            }
+            let mut again = Directory::new(directory.path.clone());
+            for entry in &directory.entries {
+                let name = directory.name(entry);
+                let path = directory.path_of(entry);
+                if now.is_some_and(|now| has(now, name)) || self.tracked.has(&path) {
+                    continue;
+                }
+                if let Some(identity) = self.look_within(&path, &mut room) {
+                    again.push(name, identity, self.content_of(entry, &identity));
+                }
+            }
+            found.push(again);
+        }
+        let mut here: (&[u8], Option<&Directory>) = (b"", seen.picture.directory(b""));
+        for path in self.tracked.paths() {
+            let (parent, name) = split_path(path);
+            if here.0 != parent {
+                here = (parent, seen.picture.directory(parent));
+            }
+            let now = here.1;
+            if now.is_some_and(|now| has(now, name)) {
+                continue;
+            }
+            if let Some(identity) = self.look_within(path, &mut room) {
+                let entry = known.directory(parent).and_then(|known| {
+                    let entry = known.entries.get(known.position(name))?;
+                    (known.name(entry) == name).then_some(entry)
+                });
+                let content =
+                    entry.map_or(Content::Unread, |entry| self.content_of(entry, &identity));
+                let mut one = Directory::new(parent.to_vec());
+                one.push(name, identity, content);
+                found.push(one);
+            }
+        }
+        found.retain(|directory| !directory.entries.is_empty());
+        seen.picture.add(found);
+        seen.looked_at = seen.picture.files() as u64;
+        if room.is_late {
+            seen.missed.add_plain(Reason::TooLate);
+            seen.is_whole = false;
+        } else if room.is_full {
+            seen.missed.add_plain(Reason::TooManyFiles(self.max_files));
+            seen.is_whole = false;
+        }
+    }
+
+    /// Looks at one file within the bounds; `None` if there is none, or it is withheld.
+    fn look_within(&self, path: &[u8], room: &mut Room) -> Option<Identity> {
+        let is_own = self.own.as_ref().is_some_and(|own| {
+            let below = path.strip_prefix(own.as_slice());
+            below.is_some_and(|below| below.is_empty() || below.starts_with(b"/"))
+        });
+        if is_own || self.is_withheld(path) || !room.take() {
+            return None;
+        }
+        let identity = self.look_at(path).ok()?;
+        if identity.kind() == FileKind::Directory {
+            return None;
+        }
+        room.files = room.files.saturating_sub(1);
+        Some(identity)
+    }
+
+    /// Whether the settings leave out this file, or a directory that it is in.
+    fn is_withheld(&self, path: &[u8]) -> bool {
+        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        let mut above = ends.filter_map(|(end, _)| path.get(..end));
+        self.globs.withholds(path) || above.any(|directory| self.globs.withholds(directory))
+    }
+
+    fn look_at(&self, path: &[u8]) -> Result<Identity, Errno> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW;
+        let file = self.jail.open_bytes(path, flags, Lookup::Full)?;
+        Ok(Identity::of(&fstat(&file)?))
+    }
+
+    fn content_of(&self, entry: &Entry, identity: &Identity) -> Content {
+        if *identity == entry.identity {
+            carried(&entry.content, self.phase)
+        } else {
+            Content::Unread
+        }
+    }
+}
+
+/// How much may still be looked at one by one.
+struct Room {
+    files: usize,
+    looks: usize,
+    deadline: Instant,
+    is_late: bool,
+    is_full: bool,
+}
+
+impl Room {
+    fn take(&mut self) -> bool {
+        self.looks += 1;
+        if self.looks.is_multiple_of(CLOCK_EVERY) && Instant::now() > self.deadline {
+            self.is_late = true;
+        }
+        self.is_full |= self.files == 0;
+        !self.is_late && !self.is_full
+    }
+}
+
+/// The directory and the name of a path.
+fn split_path(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(at) => (
+            path.get(..at).unwrap_or_default(),
+            path.get(at + 1..).unwrap_or_default(),
+        ),
+        None => (&[], path),
+    }
+}
+
+/// Whether a directory still has exactly these names.
+fn is_complete(now: Option<&Directory>, before: &Directory) -> bool {
+    now.is_some_and(|now| now.entries.len() == before.entries.len() && same_names(now, before))
 }
 
 fn same_names(a: &Directory, b: &Directory) -> bool {
@@ -208,6 +352,7 @@ struct ScanState<'a> {
     count: AtomicUsize,
     full: AtomicBool,
     late: AtomicBool,
+    left_out: AtomicBool,
 }
 
 impl ScanState<'_> {
@@ -323,7 +468,9 @@ impl Visit for ScanWorker<'_> {
             return own.cloned().or(above);
         }
         let inherited = above.as_ref().map(address);
-        let rules = IgnoreNode::enter(jail, entered.directory, entered.path, entered.names, above)?;
+        let tracked = &self.shared.look.tracked;
+        let confirm = |path: &[u8], content: &[u8]| tracked.confirms(path, content);
+        let rules = entered.rules(jail, IgnoreFiles::Confirmed(&confirm), above)?;
         if inherited != Some(address(&rules)) {
             self.nodes.push((entered.path.to_vec(), Arc::clone(&rules)));
         }
@@ -332,7 +479,11 @@ impl Visit for ScanWorker<'_> {
 
     fn left_out(&mut self, path: &[u8], rules: Option<&IgnoreNode>) {
         let name = path.rsplit(|byte| *byte == b'/').next();
-        if self.shared.look.phase == Phase::Before || name == Some(b".git") {
+        if name == Some(b".git") {
+            return;
+        }
+        self.shared.left_out.store(true, Ordering::Relaxed);
+        if self.shared.look.phase == Phase::Before {
             return;
         }
         let by_new = rules.is_some_and(|rules| {

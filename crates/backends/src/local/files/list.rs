@@ -18,7 +18,7 @@ use rustix::fs::{AtFlags, OFlags, Stat, statat};
 use tokio_util::sync::CancellationToken;
 
 use super::stat::{file_stat, modified_ms};
-use crate::local::walk::{DirectoryNames, Globs, IgnoreNode, Ignores, shown};
+use crate::local::walk::{DirectoryNames, Globs, IgnoreFiles, IgnoreNode, Ignores, shown};
 
 /// The most directories one listing opens.
 const MAX_DIRECTORIES: usize = 1_000_000;
@@ -76,9 +76,14 @@ impl ListJob {
                 .read(directory.as_fd())
                 .map_err(|errno| errno::on_path(errno, start))?;
             let ignores = match self.globs.ignores {
-                Ignores::Respect => {
-                    IgnoreNode::enter(jail, directory.as_fd(), &here.path, &names, here.ignores)
-                }
+                Ignores::Respect => IgnoreNode::enter(
+                    jail,
+                    directory.as_fd(),
+                    &here.path,
+                    &names,
+                    IgnoreFiles::All,
+                    here.ignores,
+                ),
                 Ignores::WalkAll => None,
             };
             for (name, kind) in names.iter() {

@@ -28,9 +28,13 @@ pub(super) enum GitFileLookup {
 }
 
 /// Reads a file.
-pub(super) fn read(jail: &Jail, path: &str, max_bytes: u64) -> Result<GitFileLookup, Errno> {
+pub(super) fn read(
+    jail: &Jail,
+    path: impl AsRef<[u8]>,
+    max_bytes: u64,
+) -> Result<GitFileLookup, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = match jail.open_bytes(path.as_bytes(), flags, Lookup::Full) {
+    let file = match jail.open_bytes(path.as_ref(), flags, Lookup::Full) {
         Ok(file) => file,
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(GitFileLookup::Absent),
         Err(Errno::LOOP | Errno::ACCESS | Errno::PERM | Errno::NXIO) => {
@@ -68,10 +72,13 @@ pub(super) fn read(jail: &Jail, path: &str, max_bytes: u64) -> Result<GitFileLoo
 const MAX_NAMES: usize = 65_536;
 
 /// The names in a directory with their kinds; none if it is not there, and an error if there are more
-/// than [`MAX_NAMES`].
-pub(super) fn names(jail: &Jail, path: &str) -> Result<Vec<(String, FileType)>, Errno> {
+/// than [`MAX_NAMES`]. A name need not be text.
+pub(super) fn names(
+    jail: &Jail,
+    path: impl AsRef<[u8]>,
+) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-    let directory = match jail.open_bytes(path.as_bytes(), flags, Lookup::Full) {
+    let directory = match jail.open_bytes(path.as_ref(), flags, Lookup::Full) {
         Ok(directory) => directory,
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(Vec::new()),
         Err(errno) => return Err(errno),
@@ -79,15 +86,12 @@ pub(super) fn names(jail: &Jail, path: &str) -> Result<Vec<(String, FileType)>, 
     let mut found = Vec::new();
     for entry in Dir::read_from(&directory)? {
         let entry = entry?;
-        // Git makes no such names here.
-        let Ok(name) = entry.file_name().to_str() else {
-            continue;
-        };
-        if name != "." && name != ".." {
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
             if found.len() == MAX_NAMES {
                 return Err(Errno::OVERFLOW);
             }
-            found.push((name.to_owned(), entry.file_type()));
+            found.push((name.to_vec(), entry.file_type()));
         }
     }
     Ok(found)

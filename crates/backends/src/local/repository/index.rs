@@ -38,8 +38,57 @@ pub(super) enum IndexReading {
 pub(super) fn read(bytes: &[u8]) -> IndexReading {
     ID_BYTES
         .into_iter()
-        .find_map(|id_bytes| Reader { bytes, id_bytes }.run())
+        .find_map(|id_bytes| {
+            let mut hasher = blake3::Hasher::new();
+            let mut count = 0;
+            let is_split = Reader { bytes, id_bytes }.run(|entry| {
+                let IndexEntry {
+                    mode,
+                    id,
+                    flags,
+                    extended,
+                    path,
+                } = entry;
+                for field in [mode, id, flags, extended, path] {
+                    hasher.update(&(field.len() as u64).to_le_bytes());
+                    hasher.update(field);
+                }
+                count += 1;
+            })?;
+            let hash = hasher.finalize();
+            Some(if is_split {
+                IndexReading::Split
+            } else {
+                IndexReading::Entries { count, hash }
+            })
+        })
         .unwrap_or(IndexReading::Unknown)
+}
+
+/// One entry of an index.
+pub(super) struct IndexEntry<'a> {
+    /// Four bytes.
+    pub(super) mode: &'a [u8],
+    pub(super) id: &'a [u8],
+    flags: &'a [u8],
+    extended: &'a [u8],
+    pub(super) path: &'a [u8],
+}
+
+/// Collects from the entries of an index; `None` if it is in no form known here, or part of it is in
+/// another file.
+pub(super) fn collect<T: Default>(
+    bytes: &[u8],
+    mut take: impl FnMut(&mut T, &IndexEntry<'_>),
+) -> Option<T> {
+    for id_bytes in ID_BYTES {
+        let mut found = T::default();
+        let read = Reader { bytes, id_bytes }.run(|entry| take(&mut found, &entry));
+        if let Some(is_split) = read {
+            return (!is_split).then_some(found);
+        }
+    }
+    None
 }
 
 struct Reader<'a> {
@@ -48,18 +97,18 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// `None` if the bytes are not an index with object ids of this length.
-    fn run(&self) -> Option<IndexReading> {
+    /// Visits every entry and returns whether part of the index is in another file; `None` if the
+    /// bytes are not an index with object ids of this length.
+    fn run(&self, mut visit: impl FnMut(IndexEntry<'_>)) -> Option<bool> {
         if self.bytes.get(..4)? != b"DIRC" {
             return None;
         }
         let version = self.number(4)?;
         let count = usize::try_from(self.number(8)?).ok()?;
-        let mut hasher = blake3::Hasher::new();
         let mut at = 12;
         let mut path = Vec::new();
         for _ in 0..count {
-            at = self.entry(at, version, &mut path, &mut hasher)?;
+            at = self.entry(at, version, &mut path, &mut visit)?;
         }
         // What follows are extensions, and the checksum of all of it.
         let end = self.bytes.len().checked_sub(self.id_bytes)?;
@@ -70,14 +119,7 @@ impl Reader<'_> {
             let size = usize::try_from(self.number(at + 4)?).ok()?;
             at = at.checked_add(8)?.checked_add(size)?;
         }
-        if at != end {
-            return None;
-        }
-        if is_split {
-            return Some(IndexReading::Split);
-        }
-        let hash = hasher.finalize();
-        Some(IndexReading::Entries { count, hash })
+        (at == end).then_some(is_split)
     }
 
     /// Reads one entry and returns where the next one begins.
@@ -86,7 +128,7 @@ impl Reader<'_> {
         start: usize,
         version: u32,
         path: &mut Vec<u8>,
-        hasher: &mut blake3::Hasher,
+        visit: &mut impl FnMut(IndexEntry<'_>),
     ) -> Option<usize> {
         let mode = self.bytes.get(start + MODE_AT..start + MODE_AT + 4)?;
         let id_at = start + STAT_BYTES;
@@ -118,10 +160,13 @@ impl Reader<'_> {
             }
             _ => return None,
         };
-        for field in [mode, id, flags, extended, path.as_slice()] {
-            hasher.update(&(field.len() as u64).to_le_bytes());
-            hasher.update(field);
-        }
+        visit(IndexEntry {
+            mode,
+            id,
+            flags,
+            extended,
+            path,
+        });
         Some(next)
     }
 

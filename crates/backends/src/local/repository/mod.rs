@@ -4,12 +4,14 @@
 //! programs, and an agent may have written them. `state.rs` is the picture that `changes` compares
 //! before and after a command; `transaction.rs` puts parts back under git's own locks.
 
+mod blob;
 mod file;
 mod index;
 mod objects;
 mod part;
 mod refs;
 mod state;
+mod tracked;
 mod transaction;
 
 use std::sync::Arc;
@@ -25,7 +27,11 @@ use haft_sandbox::{
 };
 use rustix::{fs::OFlags, io::Errno};
 
-pub(super) use self::state::{RepositoryChange, RepositoryGap, RepositoryState, StatePart};
+use self::file::GitFileLookup;
+pub(super) use self::{
+    state::{RepositoryChange, RepositoryGap, RepositoryState, StatePart},
+    tracked::TrackedFiles,
+};
 
 /// What git leaves in `.git` while it is in the middle of something, and how a person ends it.
 const UNFINISHED: [(&str, &str); 4] = [
@@ -87,6 +93,30 @@ impl RepositoryOps for LocalRepository {
             let objects = objects::ObjectLookup::open(&jail).map_err(errno::error)?;
             ids.retain(|id| !objects.has(id));
             Ok(ids)
+        }))
+    }
+
+    fn indexed<'a>(
+        &'a self,
+        index: Option<&'a [u8]>,
+        files: &'a [WorkPath],
+    ) -> BoxFuture<'a, Result<Option<Vec<WorkPath>>, OpsError>> {
+        let jail = Arc::clone(&self.jail);
+        let (index, mut files) = (index.map(<[u8]>::to_vec), files.to_vec());
+        Box::pin(blocking(move || {
+            let index = match index {
+                Some(index) => index,
+                None => match file::read(&jail, ".git/index", part::MAX_INDEX_BYTES) {
+                    Ok(GitFileLookup::File(index)) => index.bytes,
+                    Ok(GitFileLookup::Absent) => return Ok(Some(Vec::new())),
+                    Ok(GitFileLookup::Unread(_)) | Err(_) => return Ok(None),
+                },
+            };
+            let Some(tracked) = TrackedFiles::of(&index) else {
+                return Ok(None);
+            };
+            files.retain(|file| tracked.has(file.as_str().as_bytes()));
+            Ok(Some(files))
         }))
     }
 

@@ -40,12 +40,12 @@ impl<'a> ObjectLookup<'a> {
     pub(super) fn open(jail: &'a Jail) -> Result<Self, Errno> {
         let mut packs = Vec::new();
         for (name, kind) in file::names(jail, PACKS)? {
-            if kind != FileType::RegularFile || name.strip_suffix(".idx").is_none() {
+            if kind != FileType::RegularFile || !name.ends_with(b".idx") {
                 continue;
             }
-            let path = format!("{PACKS}/{name}");
+            let path = [PACKS.as_bytes(), b"/", &name].concat();
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-            match jail.open_bytes(path.as_bytes(), flags, Lookup::Full) {
+            match jail.open_bytes(&path, flags, Lookup::Full) {
                 Ok(pack) => packs.push(pack),
                 // Git has just replaced it.
                 Err(Errno::NOENT) => {}
@@ -85,7 +85,8 @@ impl<'a> ObjectLookup<'a> {
         let mut loose = 0;
         for (name, kind) in file::names(self.jail, ".git/objects")? {
             if kind == FileType::Directory && name.len() == 2 {
-                loose += file::names(self.jail, &format!(".git/objects/{name}"))?.len();
+                let path = [&b".git/objects/"[..], &name].concat();
+                loose += file::names(self.jail, path)?.len();
             }
             if loose > MAX_LOOSE {
                 return Ok(None);

@@ -9,7 +9,7 @@ use haft_sandbox::{errno, jail::Jail};
 use super::{
     file::{self, GitFileLookup},
     index::{self, IndexReading},
-    refs::{self, PackedRefs},
+    refs::{self, PackedRefs, PackedValue},
 };
 
 /// The most bytes of the index.
@@ -57,11 +57,15 @@ pub(super) fn read(jail: &Jail, path: &WorkPath) -> Result<Option<RepositoryPart
         GitFileLookup::Absent if part == GitPart::Ref => {
             let packed = PackedRefs::read(jail).map_err(fail)?;
             let packed = packed.ok_or_else(|| unreadable(path))?;
-            Ok(packed.get(path.as_str()).map(|id| RepositoryPart {
-                version: part_version(id),
-                bytes: loose(id),
-                mode: packed.mode,
-            }))
+            match packed.get(path.as_str()) {
+                Some(PackedValue::Id(id)) => Ok(Some(RepositoryPart {
+                    version: part_version(&id),
+                    bytes: loose(&id),
+                    mode: packed.mode,
+                })),
+                Some(PackedValue::Ambiguous) => Err(unreadable(path)),
+                None => Ok(None),
+            }
         }
         GitFileLookup::Absent => Ok(None),
     }

@@ -14,14 +14,21 @@ use rustix::{
 use super::{
     file::{self, GitFileLookup},
     objects::{ObjectCount, ObjectLookup},
-    part, refs, unfinished,
+    part,
+    refs::{self, RefsReading},
+    tracked::TrackedFiles,
+    unfinished,
 };
+use crate::local::walk::shown;
 
 /// The most bytes of reflogs together.
 const MAX_LOGS_BYTES: u64 = 8 << 20;
 
 /// The most reflogs that are read.
 const MAX_LOGS: usize = 5_000;
+
+/// The reflogs that are read however many there are: of `HEAD`, and the list of stashes.
+const ALWAYS_READ_LOGS: [&str; 2] = [".git/logs/HEAD", ".git/logs/refs/stash"];
 
 /// The most linked work trees that are looked at.
 const MAX_TREES: usize = 256;
@@ -43,7 +50,12 @@ pub(crate) struct RepositoryState {
     trees: BTreeMap<String, Vec<u8>>,
     unfinished: Vec<&'static str>,
     objects: Option<ObjectCount>,
-    too_many_refs: bool,
+    /// Files that keep git from changing another.
+    locks: BTreeSet<String>,
+    /// Why no ref was read.
+    refs_gap: Option<RepositoryGap>,
+    /// Whether there are too many reflogs to read them.
+    too_many_logs: bool,
 }
 
 /// A part of the state.
@@ -73,12 +85,20 @@ pub(crate) enum RepositoryGap {
     ObjectsGone,
     /// Git is, or was, in the middle of something.
     Unfinished,
+    /// The command left git in the middle of something.
+    MadeUnfinished,
+    /// The command left a lock behind.
+    MadeLock,
     /// A linked work tree was made, moved or removed.
     LinkedTree,
     /// A part changed that was not read.
     Unread,
     /// There are too many refs to read.
     TooManyRefs,
+    /// Refs could not be read.
+    RefsUnread,
+    /// There are too many reflogs to read.
+    TooManyLogs,
     /// Refs are in a form that is not read.
     Reftable,
     /// The repository is not in the workspace.
@@ -121,7 +141,9 @@ impl RepositoryState {
             trees: linked_trees(jail)?,
             unfinished: unfinished(jail)?,
             objects: ObjectLookup::open(jail)?.count()?,
-            too_many_refs: false,
+            locks: top_locks(jail)?,
+            refs_gap: None,
+            too_many_logs: false,
         };
         state.read_refs(jail)?;
         let single = GitPart::single_files();
@@ -136,11 +158,20 @@ impl RepositoryState {
     }
 
     fn read_refs(&mut self, jail: &Jail) -> Result<(), Errno> {
-        let Some(refs) = refs::read_all(jail)? else {
-            self.too_many_refs = true;
-            return Ok(());
+        let all = match refs::read_all(jail)? {
+            RefsReading::All(all) => all,
+            RefsReading::TooMany => {
+                self.refs_gap = Some(RepositoryGap::TooManyRefs);
+                return Ok(());
+            }
+            RefsReading::Unread => {
+                self.refs_gap = Some(RepositoryGap::RefsUnread);
+                return Ok(());
+            }
         };
-        for (path, found) in refs {
+        self.unread.extend(all.unread);
+        self.locks.extend(all.locks);
+        for (path, found) in all.values {
             if path.starts_with(".git/refs/remotes/") {
                 self.remotes.insert(path, found.value);
             } else if part_of(&path) == Some(GitPart::Ref) {
@@ -157,10 +188,19 @@ impl RepositoryState {
 
     fn read_logs(&mut self, jail: &Jail) -> Result<(), Errno> {
         let Some(logs) = refs::files_below(jail, ".git/logs", MAX_LOGS)? else {
+            self.too_many_logs = true;
+            for path in ALWAYS_READ_LOGS {
+                self.read_part(jail, path.to_owned())?;
+            }
             return Ok(());
         };
+        self.locks.extend(logs.locks);
         let mut left = MAX_LOGS_BYTES;
-        for path in logs {
+        for path in logs.files {
+            // A ref whose name is not text is unread, and so is its log.
+            let Ok(path) = String::from_utf8(path) else {
+                continue;
+            };
             match part_of(&path) {
                 Some(GitPart::Log | GitPart::StashLog) => {}
                 _ => continue,
@@ -214,12 +254,25 @@ impl RepositoryState {
         jail: &Jail,
         mut gap: impl FnMut(RepositoryGap, &str),
     ) -> Vec<RepositoryChange> {
-        if self.too_many_refs || later.too_many_refs {
-            gap(RepositoryGap::TooManyRefs, "");
+        if let Some(reason) = self.refs_gap.or(later.refs_gap) {
+            gap(reason, "");
             // A ref that was only read once did not come or go.
             let is_ref = |path: &String| part_of(path) == Some(GitPart::Ref);
             self.parts.retain(|path, _| !is_ref(path));
             later.parts.retain(|path, _| !is_ref(path));
+            let is_ref = |path: &String| path.starts_with(".git/refs/") || path == refs::PACKED;
+            self.unread.retain(|path, _| !is_ref(path));
+            later.unread.retain(|path, _| !is_ref(path));
+            self.remotes.clear();
+            later.remotes.clear();
+        }
+        if self.too_many_logs || later.too_many_logs {
+            gap(RepositoryGap::TooManyLogs, "");
+            let is_read_twice = |path: &String| {
+                part_of(path) != Some(GitPart::Log) || ALWAYS_READ_LOGS.contains(&path.as_str())
+            };
+            self.parts.retain(|path, _| is_read_twice(path));
+            later.parts.retain(|path, _| is_read_twice(path));
         }
         let unread: BTreeSet<String> = self
             .unread
@@ -248,12 +301,12 @@ impl RepositoryState {
                 continue;
             }
             match WorkPath::relative(&path) {
-                Ok(path) => changes.push(RepositoryChange {
-                    path,
+                Ok(plain) if plain.as_str() == path => changes.push(RepositoryChange {
+                    path: plain,
                     before,
                     after,
                 }),
-                Err(_) => gap(RepositoryGap::Unread, &path),
+                _ => gap(RepositoryGap::Unread, &path),
             }
         }
         self.compare_surroundings(&later, jail, !changes.is_empty(), &mut gap);
@@ -285,13 +338,7 @@ impl RepositoryState {
         {
             gap(RepositoryGap::ObjectsGone, "");
         }
-        let in_progress: BTreeSet<&&str> =
-            self.unfinished.iter().chain(&later.unfinished).collect();
-        if self.unfinished != later.unfinished || (has_changes && !in_progress.is_empty()) {
-            for name in in_progress {
-                gap(RepositoryGap::Unfinished, &format!(".git/{name}"));
-            }
-        }
+        self.compare_obstacles(later, has_changes, gap);
         let trees: BTreeSet<&String> = self.trees.keys().chain(later.trees.keys()).collect();
         for tree in trees {
             if self.trees.get(tree) != later.trees.get(tree) {
@@ -299,6 +346,51 @@ impl RepositoryState {
             }
         }
     }
+}
+
+impl RepositoryState {
+    /// The files that the index names; nothing if it cannot be read.
+    pub(crate) fn tracked(&self) -> TrackedFiles {
+        let index = self.parts.get(".git/index");
+        index
+            .and_then(|index| TrackedFiles::of(&index.bytes))
+            .unwrap_or_default()
+    }
+
+    /// Names what keeps the state from being put back, and whether the command made it.
+    fn compare_obstacles(
+        &self,
+        later: &Self,
+        has_changes: bool,
+        gap: &mut impl FnMut(RepositoryGap, &str),
+    ) {
+        let in_progress: BTreeSet<&&str> =
+            self.unfinished.iter().chain(&later.unfinished).collect();
+        for name in in_progress {
+            let (was, is) = (
+                self.unfinished.contains(name),
+                later.unfinished.contains(name),
+            );
+            let path = format!(".git/{name}");
+            if is && !was {
+                gap(RepositoryGap::MadeUnfinished, &path);
+            } else if is != was || has_changes {
+                gap(RepositoryGap::Unfinished, &path);
+            }
+        }
+        for lock in later.locks.difference(&self.locks) {
+            gap(RepositoryGap::MadeLock, lock);
+        }
+    }
+}
+
+/// Locks on files of `.git` itself.
+fn top_locks(jail: &Jail) -> Result<BTreeSet<String>, Errno> {
+    let names = file::names(jail, ".git")?;
+    let locks = names.into_iter().filter(|(name, _)| refs::is_lock(name));
+    Ok(locks
+        .map(|(name, _)| format!(".git/{}", shown(&name).0))
+        .collect())
 }
 
 fn part_of(path: &str) -> Option<GitPart> {
@@ -310,9 +402,9 @@ fn linked_trees(jail: &Jail) -> Result<BTreeMap<String, Vec<u8>>, Errno> {
     let mut trees = BTreeMap::new();
     let names = file::names(jail, ".git/worktrees")?;
     for (name, _) in names.into_iter().take(MAX_TREES) {
-        let path = format!(".git/worktrees/{name}/HEAD");
+        let path = [&b".git/worktrees/"[..], &name, b"/HEAD"].concat();
         if let GitFileLookup::File(head) = file::read(jail, &path, refs::MAX_REF_BYTES)? {
-            trees.insert(name, head.bytes);
+            trees.insert(shown(&name).0, head.bytes);
         }
     }
     Ok(trees)

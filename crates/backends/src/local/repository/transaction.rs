@@ -107,7 +107,7 @@ impl<'p> Unpacked<'p> {
         }
         let lock = Lock::take(jail, path, DEFAULT_MODE)?;
         let packed = read()?;
-        lock.write(packed.without(removed).as_bytes())?;
+        lock.write(&packed.without(removed))?;
         Ok(Some(Self(lock)))
     }
 

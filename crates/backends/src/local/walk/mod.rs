@@ -13,7 +13,7 @@ mod parallel;
 pub(crate) use self::{
     directory::DirectoryNames,
     globs::{Globs, PathGlob},
-    ignores::{IgnoreNode, Ignores},
+    ignores::{IgnoreFiles, IgnoreNode, Ignores, is_in_build_directory},
     parallel::{EnteredDirectory, Visit, VisitedEntry, walk},
 };
 use std::fmt::Write as _;

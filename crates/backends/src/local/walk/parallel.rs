@@ -19,7 +19,7 @@ use haft_sandbox::jail::{Jail, Lookup};
 use rustix::{fs::OFlags, io::Errno};
 use tokio_util::sync::CancellationToken;
 
-use super::{DirectoryNames, Globs, IgnoreNode, Ignores};
+use super::{DirectoryNames, Globs, IgnoreFiles, IgnoreNode, Ignores};
 
 /// The most threads one walk uses.
 const MAX_THREADS: usize = 8;
@@ -62,7 +62,7 @@ pub(crate) trait Visit: Send {
         entered: &EnteredDirectory<'_>,
         above: Option<Arc<IgnoreNode>>,
     ) -> Option<Arc<IgnoreNode>> {
-        IgnoreNode::enter(jail, entered.directory, entered.path, entered.names, above)
+        entered.rules(jail, IgnoreFiles::All, above)
     }
 
     /// Called for an entry that is withheld, or that these rules leave out.
@@ -80,6 +80,18 @@ pub(crate) struct EnteredDirectory<'a> {
     pub(crate) path: &'a [u8],
     /// Its names.
     pub(crate) names: &'a DirectoryNames,
+}
+
+impl EnteredDirectory<'_> {
+    /// Its ignore rules, with those above.
+    pub(crate) fn rules(
+        &self,
+        jail: &Jail,
+        files: IgnoreFiles<'_>,
+        above: Option<Arc<IgnoreNode>>,
+    ) -> Option<Arc<IgnoreNode>> {
+        IgnoreNode::enter(jail, self.directory, self.path, self.names, files, above)
+    }
 }
 
 /// Walks everything beneath a directory. Each worker gets a visitor from `visitor`; all of them are
