@@ -65,7 +65,7 @@ fn bash_offers(stage: &Stage, words: &[&str]) -> Vec<String> {
     let printed = String::from_utf8(shell.stdout).unwrap();
     let mut lines = printed.lines();
     let registered = lines.next().unwrap_or_default();
-    assert!(registered.starts_with("complete -F _haft "), "{registered}");
+    assert!(registered.ends_with(" -F _haft haft"), "{registered}");
     lines.map(str::to_owned).collect()
 }
 
@@ -111,7 +111,7 @@ fn documented_commands() -> Vec<Vec<String>> {
 /// A page as a person reads it, if this machine has a program that shows man pages.
 fn formatted(page: &Path) -> Option<String> {
     let programs: [(&str, &[&str]); 2] = [
-        ("groff", &["-man", "-Tutf8", "-ww", "-P-c"]),
+        ("groff", &["-man", "-Tutf8", "-ww", "-P-c", "-rHY=0"]),
         ("mandoc", &["-Tutf8", "-Wwarning"]),
     ];
     for (program, arguments) in programs {
