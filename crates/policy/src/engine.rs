@@ -180,9 +180,9 @@ impl CedarPolicy {
         item: Item<'q>,
     ) -> EvaluationCase<'q> {
         let (patterns, shell) = match (item.access, item.part) {
-            (Some(_), CommandPart::Segment(..)) => {
-                let paths = self.has_unmasked_path_rule(question, slots);
-                segment::patterns(&self.index, slots, call, item, paths)
+            (Some(_), CommandPart::Segment(segment, _)) => {
+                let unheld = self.unheld_rules(question, slots, segment);
+                segment::patterns(&self.index, slots, call, item, unheld)
             }
             (Some(access), CommandPart::Touch(_, reading, touch)) => {
                 let named =

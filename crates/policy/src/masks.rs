@@ -16,7 +16,8 @@ use crate::{
     judge::DecidingCause,
     pattern::PathPattern,
     rule::{Rule, Selector},
-    segment::touches_unseen,
+    segment::{UnheldRules, touches_unseen},
+    shell::Segment,
 };
 
 /// The most patterns that a reason names.
@@ -57,16 +58,42 @@ impl CedarPolicy {
         masks
     }
 
-    /// Whether a deny or ask rule about paths applies that the sandbox does not hold by a mask.
-    pub(crate) fn has_unmasked_path_rule(&self, question: &Question<'_>, slots: &Slots) -> bool {
-        if question.plan.masks().is_empty() {
-            return self.index.speaks_of_paths(slots);
-        }
-        self.unmasked_path_rule(question, slots).is_some()
+    /// Whether rules about paths apply to a command that the sandbox does not hold by masks.
+    pub(crate) fn unheld_rules(
+        &self,
+        question: &Question<'_>,
+        slots: &Slots,
+        segment: &Segment,
+    ) -> UnheldRules {
+        let any = if question.plan.masks().is_empty() {
+            self.index.speaks_of_paths(slots)
+        } else {
+            self.unheld_rule(question, slots, |_| true).is_some()
+        };
+        let denies = any
+            && touches_unseen(segment)
+            && !self.allows_every_command(question, slots)
+            && self.unheld_rule(question, slots, is_deny).is_some();
+        UnheldRules { any, denies }
     }
 
-    /// The first deny or ask rule about paths that applies and that the sandbox does not hold by a mask.
-    fn unmasked_path_rule(&self, question: &Question<'_>, slots: &Slots) -> Option<&Rule> {
+    /// Whether a rule allows the tool whatever it runs.
+    fn allows_every_command(&self, question: &Question<'_>, slots: &Slots) -> bool {
+        let provider = &question.tool.key.provider;
+        let rules = self.index.about_tool(slots);
+        let mut rules = rules.iter().filter_map(|number| self.rules.get(*number));
+        rules.any(|rule| {
+            rule.verdict == Verdict::Allow && rule.speaks_after(question.plan.read_from(), provider)
+        })
+    }
+
+    /// The first rule about paths of this kind that applies and that the sandbox does not hold.
+    fn unheld_rule(
+        &self,
+        question: &Question<'_>,
+        slots: &Slots,
+        is_of_kind: impl Fn(&Rule) -> bool,
+    ) -> Option<&Rule> {
         let masks = question.plan.masks();
         let held = |rule: &Rule| match masked(rule) {
             Some((PathMode::Read, path)) => masks.hidden.contains(&path.glob),
@@ -79,7 +106,7 @@ impl CedarPolicy {
         let applies = |rule: &Rule| rule.speaks_after(question.plan.read_from(), provider);
         let rules = self.index.path_rules(slots);
         let mut rules = rules.iter().filter_map(|number| self.rules.get(*number));
-        rules.find(|rule| applies(rule) && !held(rule))
+        rules.find(|rule| is_of_kind(rule) && applies(rule) && !held(rule))
     }
 
     /// Names the rule about paths that makes a command ask because nothing holds it, if one does.
@@ -99,19 +126,16 @@ impl CedarPolicy {
         let slots = self
             .index
             .slots(question.principal, judged.agent, &question.tool);
-        let rule = self.unmasked_path_rule(question, &slots)?;
-        let origin = &rule.origin;
-        Some(match rule.verdict {
-            Verdict::Deny => format!(
-                "it may touch files that none of its words name, and no sandbox holds {origin} here"
-            ),
-            Verdict::Ask | Verdict::Allow => {
-                format!(
-                    "it may touch files that none of its words name, and {origin} asks about some"
-                )
-            }
-        })
+        let denied = self.unheld_rule(question, &slots, is_deny)?;
+        let origin = &denied.origin;
+        Some(format!(
+            "it may touch files that none of its words name, and no sandbox holds {origin} here"
+        ))
     }
+}
+
+fn is_deny(rule: &Rule) -> bool {
+    rule.verdict == Verdict::Deny
 }
 
 /// The pattern by which a sandbox can hold a rule, and what it must keep a command from doing.

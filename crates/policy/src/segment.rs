@@ -17,14 +17,22 @@ use crate::{
     shell::{Class, CommandTouch, Concern, Segment, TouchOrigin, UnclearReason},
 };
 
-/// The patterns that match a command, and what rules and presets must know about it. `paths`: a deny
-/// or ask rule about paths applies that no mask of the sandbox holds.
+/// The rules about paths that no mask of the sandbox holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UnheldRules {
+    /// A deny or ask rule applies.
+    pub(crate) any: bool,
+    /// A deny rule applies, and no rule allows every command.
+    pub(crate) denies: bool,
+}
+
+/// The patterns that match a command, and what rules and presets must know about it.
 pub(crate) fn patterns(
     index: &Index,
     slots: &Slots,
     call: CallFacts,
     item: Item<'_>,
-    paths: bool,
+    unheld: UnheldRules,
 ) -> (Vec<PatternId>, ShellFacts) {
     let CommandPart::Segment(segment, reading) = item.part else {
         return (Vec::new(), ShellFacts::default());
@@ -46,7 +54,7 @@ pub(crate) fn patterns(
     let facts = ShellFacts {
         unclear: !spelt_out
             && (index.has_rule(slots, &matches.perhaps)
-                || doubtful(index, slots, segment, named, paths)),
+                || doubtful(index, slots, segment, named, unheld)),
         ordinary,
         looks: ordinary && segment.class() == Class::Looks,
         named: false,
@@ -149,11 +157,20 @@ pub(crate) fn touches_unseen(segment: &Segment) -> bool {
 }
 
 /// Whether a deny or ask rule might apply to it but this cannot be determined.
-fn doubtful(index: &Index, slots: &Slots, segment: &Segment, named: bool, paths: bool) -> bool {
+fn doubtful(
+    index: &Index,
+    slots: &Slots,
+    segment: &Segment,
+    named: bool,
+    unheld: UnheldRules,
+) -> bool {
+    let paths = unheld.any;
     let hidden = segment.hazards().next().is_some() && !named;
     let opaque = !segment.unclear.is_empty() || hidden;
-    let unseen = segment.vague || (touches_unseen(segment) && !named);
-    if (paths && unseen) || (opaque && (paths || index.speaks_of_commands(slots))) {
+    // A person who allows `make` by a rule knows that it runs what the files say.
+    let unseen = unheld.denies && !named && touches_unseen(segment);
+    if unseen || (paths && segment.vague) || (opaque && (paths || index.speaks_of_commands(slots)))
+    {
         return true;
     }
     let denied = |path: &WorkPath| {

@@ -59,6 +59,7 @@ pub(super) enum FormCheck {
     Removes,
     Target,
     Overwrites,
+    Hidden,
 }
 
 /// What a word that is known only when it runs counts as.
@@ -250,6 +251,7 @@ fn form(line: &str) -> Result<CommandForm, String> {
                 "removes" => FormCheck::Removes,
                 "target" => FormCheck::Target,
                 "overwrites" => FormCheck::Overwrites,
+                "hidden" => FormCheck::Hidden,
                 other => return Err(format!("unknown check `{other}`")),
             });
         } else if let Some(word) = token.strip_prefix('!') {

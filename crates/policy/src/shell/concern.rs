@@ -234,6 +234,7 @@ impl CommandPlace<'_> {
                 !target.is_some_and(|path| self.is_temporary(path))
             }
             FormCheck::Overwrites => overwrites_files(words),
+            FormCheck::Hidden => self.name != name || subcommand_place(name, words) >= words.len(),
             FormCheck::Removes => {
                 let mut operands = operands();
                 let database = operands.next();

@@ -12,10 +12,16 @@ use super::{
     limits::{
         MAX_BYTES, MAX_COMMANDS, MAX_DEPTH, MAX_NESTING, MAX_NODES, MAX_OPEN_BRACKETS, Refusal,
     },
+    options::has,
     tree::{opened, tree},
     unclear::UnclearReason,
     word::{Value, Word},
 };
+
+/// The nodes inside another one that are statements by themselves.
+const STATEMENTS: &str = "command redirected_statement list pipeline negated_command if_statement \
+     while_statement compound_statement subshell test_command declaration_command for_statement \
+     case_statement function_definition variable_assignment variable_assignments";
 
 /// A simple command, or another statement, which `unclear` then says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,7 +184,7 @@ impl<'s> Walker<'s> {
         self.inside(node)
     }
 
-    /// Finds the commands anywhere inside a node.
+    /// Finds the commands and assignments anywhere inside a node.
     fn inside(&mut self, node: Node<'_>) -> Result<(), Refusal> {
         self.nesting += 1;
         if self.nesting > MAX_NESTING {
@@ -188,20 +194,7 @@ impl<'s> Walker<'s> {
         let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
         for child in children {
             match child.kind() {
-                "command"
-                | "redirected_statement"
-                | "list"
-                | "pipeline"
-                | "negated_command"
-                | "if_statement"
-                | "while_statement"
-                | "compound_statement"
-                | "subshell"
-                | "test_command"
-                | "declaration_command"
-                | "for_statement"
-                | "case_statement"
-                | "function_definition" => self.statement(child)?,
+                kind if has(STATEMENTS, kind) => self.statement(child)?,
                 _ if child.named_child_count() > 0 => self.inside(child)?,
                 _ => {}
             }

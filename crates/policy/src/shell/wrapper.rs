@@ -4,6 +4,7 @@
 
 use super::{
     options::{Options, has},
+    star::subcommand_place,
     word::{Value, Word},
 };
 
@@ -191,6 +192,7 @@ pub(super) fn inner(program: &str, words: &[Word]) -> InnerCommand {
         "su" | "runuser" | "script" | "flock" | "nsenter" | "pkexec" | "setpriv"
         | "systemd-run" => dash_c(words),
         "eval" => joined(words, 1),
+        "git" => bisect_run(words),
         "watch" | "entr" | "parallel" | "at" | "batch" => watch(words),
         "trap" => trap(words),
         _ => WRAPPERS
@@ -213,6 +215,20 @@ impl Wrapper {
             words: words.get(*start..).unwrap_or_default().to_vec(),
             variables: Vec::new(),
         }
+    }
+}
+
+/// What `git bisect run` runs at each step.
+fn bisect_run(words: &[Word]) -> InnerCommand {
+    let place = subcommand_place("git", words);
+    let text = |place: usize| words.get(place).and_then(Word::text);
+    let inner = words.get(place + 2..).unwrap_or_default();
+    match (text(place), text(place + 1)) {
+        (Some("bisect"), Some("run")) if !inner.is_empty() => InnerCommand::Words {
+            words: inner.to_vec(),
+            variables: Vec::new(),
+        },
+        _ => InnerCommand::Nothing,
     }
 }
 

@@ -204,8 +204,8 @@ fn judge(rules: &[Written], preset: &str, call: &Call, agent: &str, thing: &Thin
         .map(|rule| rule.list)
         .max();
     let mut verdict = strictest.unwrap_or_else(|| default(preset, call, thing));
-    if let Thing::Segment(_, segment) = thing
-        && may_touch(&mine, call, segment)
+    if let Thing::Segment(script, segment) = thing
+        && (may_touch(&mine, call, segment) || runs_unheld(&mine, call, script, segment))
     {
         verdict = verdict.max(Ask);
     }
@@ -220,6 +220,21 @@ fn judge(rules: &[Written], preset: &str, call: &Call, agent: &str, thing: &Thin
         verdict = Deny;
     }
     verdict
+}
+
+/// Whether nothing is known about a command, a deny rule is about paths, and no rule allows it: no
+/// sandbox of these tests holds the rule.
+fn runs_unheld(mine: &[&Written], call: &Call, script: &str, segment: &str) -> bool {
+    let unknown = segment.starts_with("git") || segment == "rm";
+    let denies = |rule: &&Written| {
+        let about_paths = rule.by_access().is_some()
+            || (rule.tool != "bash"
+                && rule.selects(call)
+                && !matches!(rule.pattern, Some("*" | "**")));
+        rule.list == Deny && rule.pattern.is_some() && about_paths
+    };
+    let allows = |rule: &&Written| rule.list == Allow && rule.applies_to(call, script, segment);
+    unknown && mine.iter().any(denies) && !mine.iter().any(allows)
 }
 
 /// Whether a rule speaks of a path that a word of the command may be.
