@@ -28,13 +28,19 @@ const MAX_BELOW: usize = 256;
 const MAX_DEPTH: usize = 4;
 
 /// Parts of a git directory that affect what git runs.
-const GIT_DECIDES: [&str; 7] = [
+const GIT_DECIDES: [&str; 11] = [
     "branches",
     "commondir",
     "config",
     "config.worktree",
     "gitdir",
     "hooks",
+    // What git ignores, which filters it runs on which files, and where it finds objects. No
+    // everyday command writes them; `info/sparse-checkout` and `shallow` are left to git.
+    "info/attributes",
+    "info/exclude",
+    "info/grafts",
+    "objects/info/alternates",
     "remotes",
 ];
 
@@ -151,6 +157,11 @@ fn hold_deciding(jail: &Jail, git: &Path, places: &mut Vec<ProtectedPlace>) -> R
     for name in GIT_DECIDES {
         let path = git.join(name);
         if let Some((identity, FileType::Directory | FileType::RegularFile)) = find(jail, &path)? {
+            // Otherwise a directory on the way could be moved, and another take its place.
+            let above: Vec<&Path> = Path::new(name).ancestors().skip(1).collect();
+            for above in above.into_iter().rev().filter(|it| *it != Path::new("")) {
+                hold_in_place(jail, &git.join(above), places)?;
+            }
             places.push(ProtectedPlace {
                 path,
                 identity,

@@ -189,10 +189,18 @@ impl Setting {
     }
 }
 
-/// Whether an alias only names a git command. One that begins with `!` is a shell command, and
-/// options before the command set anything, secrets included.
+/// Whether an alias only names a git command. One that begins with `!` is a shell command, options
+/// before the command set anything, and an address may have a password in it.
 fn is_harmless_alias(value: &str) -> bool {
+    // `@{upstream}`, `@~1` and `@` alone are revisions; `token@host` is not.
+    let is_revision = |rest: &str| {
+        let next = rest.chars().next();
+        next.is_none_or(|next| next.is_whitespace() || matches!(next, '{' | '~' | '^' | '.' | ':'))
+    };
+    let mut after = value.match_indices('@').map(|(at, mark)| at + mark.len());
     value.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && !value.contains("://")
+        && after.all(|at| value.get(at..).is_some_and(is_revision))
 }
 
 /// Writes settings so that git reads exactly these.
@@ -399,6 +407,13 @@ mod tests {
     }
 
     #[test]
+    fn an_alias_with_a_revision_is_kept() {
+        let text = "[alias]\na = log @{upstream}..\nb = reset --soft @~1\nc = diff @\n";
+        let kept_aliases = kept(text).len();
+        assert_eq!(kept_aliases, 3);
+    }
+
+    #[test]
     fn what_runs_includes_leads_elsewhere_or_is_secret_is_left_out() {
         for text in [
             "[core]\nhooksPath = /tmp/hooks\npager = less\neditor = vi\nsshCommand = x\nfsmonitor = x\n",
@@ -406,6 +421,8 @@ mod tests {
             "[credential]\nhelper = store\n",
             "[credential \"https://example.org\"]\nusername = x\n",
             "[include]\npath = ~/.work\n[includeIf \"gitdir:~/work/\"]\npath = x\n",
+            "[alias]\na = fetch https://token@example.org/x\nb = push ada:s3cret@example.org:x\n",
+            "[alias]\na = fetch https://example.org/x\nb = remote add o me@example.org:x\n",
             "[alias]\nx = !curl example.org\ny = -c http.extraHeader=secret fetch\nz = \"\"\n",
             "[diff]\nexternal = x\n[diff \"pdf\"]\ntextconv = x\n[difftool \"x\"]\ncmd = x\n",
             "[filter \"lfs\"]\nsmudge = x\n[merge \"x\"]\ndriver = x\n[mergetool \"x\"]\ncmd = x\n",

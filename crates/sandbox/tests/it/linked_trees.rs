@@ -153,3 +153,69 @@ async fn nothing_else_becomes_a_repository() {
     let hooks = ws.root.join(".git/worktrees/fix/hooks");
     assert!(fs::symlink_metadata(hooks).is_err());
 }
+
+/// Ways to change what git obeys in `.git/info` and where it finds objects. Each works outside.
+const WAYS_TO_MISLEAD: [(&str, &str); 7] = [
+    (".git/info/exclude", "echo x >> .git/info/exclude"),
+    (
+        ".git/info/attributes",
+        "echo '* filter=x' > .git/info/attributes",
+    ),
+    (
+        ".git/objects/info/alternates",
+        "echo /x > .git/objects/info/alternates",
+    ),
+    (
+        ".git/info/exclude",
+        "rm .git/info/exclude; echo x > .git/info/exclude",
+    ),
+    (".git/info/exclude", "echo x > n; mv -f n .git/info/exclude"),
+    (
+        ".git/info/attributes",
+        "mv .git/info .git/i; mkdir .git/info; echo x > .git/info/attributes",
+    ),
+    (
+        ".git/objects/info/alternates",
+        "mv .git/objects/info .git/i; mkdir .git/objects/info
+         echo x > .git/objects/info/alternates",
+    ),
+];
+
+#[tokio::test]
+#[ignore = "ci: needs bubblewrap and git"]
+async fn what_git_ignores_filters_and_borrows_is_protected_and_git_goes_on() {
+    let prepared = || {
+        let ws = repository();
+        for (path, text) in [
+            (".git/info/exclude", "*.log\n"),
+            (".git/info/attributes", "*.bin binary\n"),
+            (".git/objects/info/alternates", "/nonexistent/objects\n"),
+        ] {
+            ws.put(path, text);
+        }
+        ws
+    };
+    for (path, attack) in WAYS_TO_MISLEAD {
+        let ws = prepared();
+        let before = ws.text(path);
+        outside(&ws, attack);
+        assert_ne!(
+            fs::read_to_string(ws.root.join(path)).ok(),
+            Some(before.clone()),
+            "{attack}"
+        );
+        let ws = prepared();
+        inside(&ws, attack).await;
+        assert_eq!(ws.text(path), before, "{attack}");
+    }
+    let ws = repository();
+    works(
+        &ws,
+        "echo one >> file; git commit -qam One; git checkout -q -b side HEAD~1; echo x > other
+         git add other; git commit -qm Side; git rebase -q main; echo two >> file; git stash -q
+         git stash pop -q; git commit -qam Two; git tag v1; git checkout -q main; git merge -q side
+         git gc -q; git repack -adq; git commit-graph write; git update-server-info
+         git worktree add -q trees/t; git worktree remove trees/t; git status --porcelain",
+    )
+    .await;
+}
