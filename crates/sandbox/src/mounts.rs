@@ -72,6 +72,22 @@ pub enum Mount {
     },
 }
 
+impl Mount {
+    /// Where it is in the sandbox.
+    pub(super) fn at(&self) -> &Path {
+        match self {
+            Self::ReadOnly { at, .. }
+            | Self::Writable { at, .. }
+            | Self::Link { at, .. }
+            | Self::Memory { at, .. }
+            | Self::File { at, .. }
+            | Self::Processes { at }
+            | Self::Devices { at }
+            | Self::Seal { at } => at,
+        }
+    }
+}
+
 /// Where the helper is in the sandbox.
 pub(super) const INIT: &str = "/run/haft/init";
 
