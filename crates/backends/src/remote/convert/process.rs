@@ -71,6 +71,7 @@ pub(crate) fn spawn_from_wire(
             .map(Arc::new),
         // The other side holds none, so a spawn never has any when it gets here.
         masks: Masks::NONE,
+        attempted_masks: Masks::NONE,
         progress_channel: spawn.progress_channel,
         pinned: spawn.pinned,
     })
@@ -208,6 +209,7 @@ mod tests {
                 deny: vec![HostRule::parse("[::1]:80").unwrap()],
             })),
             masks: Masks::NONE,
+            attempted_masks: Masks::NONE,
             progress_channel: true,
             pinned: Some([7; 32]),
         };
