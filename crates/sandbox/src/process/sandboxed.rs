@@ -54,7 +54,7 @@ pub(super) fn start(
         Some(_) => Some(sandbox.private_directory(DirectoryPurpose::Control)?),
         None => None,
     };
-    let covers = if needs_cover(spawn.tier, &masked) {
+    let covers = if needs_cover(sandbox, spawn.tier, &masked) {
         Some(sandbox.private_directory(DirectoryPurpose::Control)?)
     } else {
         None
@@ -170,8 +170,8 @@ fn masked(
 }
 
 /// Whether a command needs an empty file over others.
-fn needs_cover(tier: Tier, masked: &MaskedPlaces) -> bool {
-    can_mask(tier) && !masked.hidden.is_empty()
+fn needs_cover(sandbox: &Sandbox, tier: Tier, masked: &MaskedPlaces) -> bool {
+    can_mask(tier) && !(masked.hidden.is_empty() && sandbox.view().credentials.is_empty())
 }
 
 /// Makes the empty file that covers hidden ones.
