@@ -2,7 +2,10 @@
 //!
 //! Policy names the patterns its deny rules use, a back end answers which of them its sandbox can
 //! hold, and the plan carries that answer: policy need not ask about what is held, and the sandbox
-//! must hold it or refuse to start the command.
+//! must hold it or refuse to start the command. What is not held it still masks as far as it can:
+//! the question about it is then not the only thing in the way.
+
+use std::collections::HashSet;
 
 /// Patterns of workspace paths that are masked for a command. A pattern is a glob over
 /// workspace-relative paths and covers everything beneath a directory it matches.
@@ -21,11 +24,26 @@ impl Masks {
         read_only: Vec::new(),
     };
 
-    /// The most patterns of one command. A policy with more has none of them masked.
+    /// The most patterns that a back end masks for one command, unless its operator says otherwise.
+    /// Those beyond are not held.
     pub const MAX_PATTERNS: usize = 256;
 
     /// Whether nothing is masked.
     pub fn is_empty(&self) -> bool {
         self.hidden.is_empty() && self.read_only.is_empty()
+    }
+
+    /// The patterns of these masks that others do not have, in the same order.
+    #[must_use]
+    pub fn without(&self, others: &Self) -> Self {
+        let rest = |patterns: &[String], known: &[String]| {
+            let known: HashSet<&String> = known.iter().collect();
+            let rest = patterns.iter().filter(|pattern| !known.contains(pattern));
+            rest.cloned().collect()
+        };
+        Self {
+            hidden: rest(&self.hidden, &others.hidden),
+            read_only: rest(&self.read_only, &others.read_only),
+        }
     }
 }

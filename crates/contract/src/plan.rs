@@ -128,6 +128,7 @@ impl PlanParts {
         SealedPlan {
             parts: self,
             masks: Masks::NONE,
+            attempted_masks: Masks::NONE,
         }
     }
 }
@@ -138,6 +139,7 @@ impl PlanParts {
 pub struct SealedPlan {
     parts: PlanParts,
     masks: Masks,
+    attempted_masks: Masks,
 }
 
 impl SealedPlan {
@@ -206,10 +208,22 @@ impl SealedPlan {
         &self.masks
     }
 
+    /// What the sandbox masks of it only as far as it can. Policy asks as if it were not masked.
+    pub fn attempted_masks(&self) -> &Masks {
+        &self.attempted_masks
+    }
+
     /// A new plan: this one with commands that are kept from these paths.
     #[must_use]
     pub fn with_masks(mut self, masks: Masks) -> Self {
         self.masks = masks;
+        self
+    }
+
+    /// A new plan: this one with commands that are kept from these paths as far as possible.
+    #[must_use]
+    pub fn with_attempted_masks(mut self, masks: Masks) -> Self {
+        self.attempted_masks = masks;
         self
     }
 

@@ -139,6 +139,7 @@ pub fn sandbox_options(settings: &Settings) -> SandboxOptions {
             writable: settings.sandbox.writable.clone(),
         },
         limits,
+        masks: settings.sandbox.masks.limits(),
         cgroup: settings.sandbox.cgroup.clone().unwrap_or_default(),
         quarantine: Some(settings.places.data_dir.join("quarantine")),
         runtime: settings.places.runtime.clone(),

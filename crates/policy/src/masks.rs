@@ -52,9 +52,6 @@ impl CedarPolicy {
             patterns.sort_unstable();
             patterns.dedup();
         }
-        if masks.hidden.len() + masks.read_only.len() > Masks::MAX_PATTERNS {
-            return Masks::NONE;
-        }
         masks
     }
 

@@ -129,6 +129,12 @@ impl Bundle {
         if plan.egress.is_some() {
             return Err(cannot("reach a network"));
         }
+        let mut places = namespaces.mounts.iter().map(Mount::at);
+        if let Some(place) = places.find(|place| place.to_str().is_none()) {
+            let what = "show or hide a place whose name is not UTF-8";
+            let place = place.display();
+            return Err(cannot(&format!("{what} (rename `{place}`)")));
+        }
         let mut bundle = Self {
             config: String::new(),
             links: Vec::new(),

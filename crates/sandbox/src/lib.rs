@@ -65,7 +65,7 @@ pub use self::{
     landlock::{ABI_FOR_T1, ABI_FOR_T2, LandlockRule, LandlockRules, PathRights, Tcp, kernel_abi},
     limits::Limits,
     mounts::{Mount, PROXY_SOCKET, reserved},
-    options::SandboxOptions,
+    options::{MaskLimits, SandboxOptions},
     plan::{Namespaces, SandboxPlan},
     profile::{HostView, Profile, SANDBOX_HOME},
     request::{

@@ -72,6 +72,22 @@ pub enum Mount {
     },
 }
 
+impl Mount {
+    /// Where it is in the sandbox.
+    pub(super) fn at(&self) -> &Path {
+        match self {
+            Self::ReadOnly { at, .. }
+            | Self::Writable { at, .. }
+            | Self::Link { at, .. }
+            | Self::Memory { at, .. }
+            | Self::File { at, .. }
+            | Self::Processes { at }
+            | Self::Devices { at }
+            | Self::Seal { at } => at,
+        }
+    }
+}
+
 /// Where the helper is in the sandbox.
 pub(super) const INIT: &str = "/run/haft/init";
 
@@ -167,6 +183,7 @@ pub(super) fn mounts(
     mounts.extend(view.toolchains.iter().map(|place| read_only(place, place)));
     let caches = view.caches.iter().filter(|_| egress.is_none());
     mounts.extend(caches.map(|place| read_only(place, place)));
+    mounts.extend(credentials(view, cover_file));
     mounts.extend(view.read_only.iter().map(|place| read_only(place, place)));
     mounts.extend(view.writable.iter().map(|place| Mount::Writable {
         source: place.clone(),
@@ -230,6 +247,20 @@ fn accounts(view: &HostView, user: &str, home: &Path) -> [Mount; 3] {
     ]
 }
 
+/// Covers files with credentials in toolchains. One that is gone meanwhile cannot be mounted over.
+fn credentials<'m>(
+    view: &'m HostView,
+    cover: Option<&'m CoverFile>,
+) -> impl Iterator<Item = Mount> + 'm {
+    let known = view.credentials.iter().filter(|file| file.is_file());
+    known.map(move |file| read_only(cover_source(cover), file))
+}
+
+/// What lies over a hidden file: without an empty file, a device, which cannot be opened.
+fn cover_source(cover: Option<&CoverFile>) -> &Path {
+    cover.map_or(Path::new("/dev/null"), |cover| &cover.path)
+}
+
 /// Covers something mounted inside the workspace. A device bound as a file cannot be opened.
 fn cover(covered: &CoveredMount) -> Vec<Mount> {
     match covered {
@@ -243,11 +274,7 @@ fn cover(covered: &CoveredMount) -> Vec<Mount> {
 fn hide(hidden: &HiddenPlace, cover: Option<&CoverFile>) -> Vec<Mount> {
     match hidden {
         HiddenPlace::Directory { at, .. } => empty_directory(at, 0o000),
-        HiddenPlace::File { at, .. } => {
-            // Without an empty file, a device, which cannot be opened.
-            let source = cover.map_or(Path::new("/dev/null"), |cover| &cover.path);
-            vec![read_only(source, at)]
-        }
+        HiddenPlace::File { at, .. } => vec![read_only(cover_source(cover), at)],
     }
 }
 

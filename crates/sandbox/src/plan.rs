@@ -348,6 +348,7 @@ mod tests {
             home: Some("/home/me".into()),
             git_settings: Some("[user]\n".to_owned()),
             toolchains: vec!["/home/me/.cargo/bin".into(), "/home/me/.nvm".into()],
+            credentials: Vec::new(),
             caches: vec!["/home/me/.npm/_cacache".into()],
             programs: vec!["/home/me/.cargo/bin".into()],
             variables: [("CARGO_HOME".to_owned(), "/home/me/.cargo".to_owned())].into(),

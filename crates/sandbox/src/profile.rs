@@ -52,6 +52,8 @@ pub struct HostView {
     pub git_settings: Option<String>,
     /// Parts of toolchains.
     pub toolchains: Vec<PathBuf>,
+    /// Files in them that may hold credentials; an empty file is shown in place of each.
+    pub credentials: Vec<PathBuf>,
     /// Caches that are shown only to a command without network, because programs that have one
     /// insist on writing them.
     pub caches: Vec<PathBuf>,
@@ -168,6 +170,7 @@ impl HostView {
         let home = profile.home.as_deref().and_then(home::real);
         let toolchains = Toolchains::look(home.as_deref(), &profile.toolchain_homes);
         view.toolchains = toolchains.places;
+        view.credentials = toolchains.credentials;
         view.caches = toolchains.caches;
         view.programs = toolchains.programs;
         view.variables = toolchains.variables;

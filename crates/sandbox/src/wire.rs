@@ -6,10 +6,14 @@
 //! everything. The command itself holds neither.
 
 use std::{
+    ffi::OsString,
     io::{IoSlice, IoSliceMut},
     mem::MaybeUninit,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
-    path::PathBuf,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStringExt as _,
+    },
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -50,13 +54,50 @@ pub(super) struct Description {
     /// The entrances of the control groups the command joins.
     pub(super) groups: Vec<i32>,
     /// Files that must still be what they were.
-    pub(super) identities: Vec<(PathBuf, FileId)>,
+    pub(super) identities: Vec<(AnyPath, FileId)>,
     /// The bridge to the proxy.
     pub(super) bridge: Option<BridgeLine>,
     /// What to watch in order to see that a limit is used up.
     pub(super) watched: WatchedLimits,
     /// The command.
     pub(super) command: CommandLine,
+}
+
+/// A path whose name need not be UTF-8: what a workspace has was named by anybody.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(from = "PathForm", into = "PathForm")]
+pub(super) struct AnyPath(PathBuf);
+
+/// How such a path is written.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum PathForm {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<AnyPath> for PathForm {
+    fn from(AnyPath(path): AnyPath) -> Self {
+        match path.into_os_string().into_string() {
+            Ok(text) => Self::Text(text),
+            Err(path) => Self::Bytes(path.into_vec()),
+        }
+    }
+}
+
+impl From<PathForm> for AnyPath {
+    fn from(form: PathForm) -> Self {
+        match form {
+            PathForm::Text(text) => Self(text.into()),
+            PathForm::Bytes(bytes) => Self(OsString::from_vec(bytes).into()),
+        }
+    }
+}
+
+impl AsRef<Path> for AnyPath {
+    fn as_ref(&self) -> &Path {
+        &self.0
+    }
 }
 
 /// The ports a bridge listens on, and where they lead.
@@ -74,7 +115,7 @@ pub(super) struct BridgeLine {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct WatchedLimits {
     /// File systems that may fill up.
-    pub(super) spaces: Vec<PathBuf>,
+    pub(super) spaces: Vec<AnyPath>,
     /// The most processes and threads allowed.
     pub(super) processes: Option<u64>,
     /// The most files a process may have open.
@@ -95,7 +136,7 @@ impl WatchedLimits {
             _ => None,
         });
         Self {
-            spaces: in_memory.chain([plan.root.clone()]).collect(),
+            spaces: in_memory.chain([plan.root.clone()]).map(AnyPath).collect(),
             // Without namespaces, the machine's other processes count against the limit too.
             processes: plan.namespaces.as_ref().map(|_| limits.processes.into()),
             open_files: Some(limits.open_files.into()),
@@ -292,7 +333,11 @@ impl Description {
             },
             channel: numbers.channel,
             groups: numbers.groups,
-            identities: plan.identities.clone(),
+            identities: plan
+                .identities
+                .iter()
+                .map(|(path, identity)| (AnyPath(path.clone()), *identity))
+                .collect(),
             watched: WatchedLimits::of(plan),
             bridge: plan.egress.as_ref().map(|egress| BridgeLine {
                 port: egress.port,

@@ -184,6 +184,9 @@ fn shown_to_commands(settings: &Settings) -> Page {
     for (key, value) in sandbox.limits() {
         page = page.field("limit", format!("{key} = {value} for commands"));
     }
+    for (key, value) in sandbox.masks.written() {
+        page = page.field("masks", format!("{key} = {value} for commands"));
+    }
     page
 }
 

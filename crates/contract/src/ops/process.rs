@@ -48,6 +48,9 @@ pub struct Spawn {
     pub loopback: Option<SharedLoopback>,
     /// What it is kept from in the workspace. A back end that cannot mask all of it refuses.
     pub masks: Masks,
+    /// What it is kept from as far as possible, in addition. A back end masks of it what it can and
+    /// never refuses because of the rest.
+    pub attempted_masks: Masks,
     /// Whether the child gets file descriptor 3 to write progress lines to, for script tools.
     pub progress_channel: bool,
     /// The SHA-256 the program file must have, for a program the operator trusted by hash. The back
@@ -68,6 +71,7 @@ impl Spawn {
             egress: None,
             loopback: None,
             masks: Masks::NONE,
+            attempted_masks: Masks::NONE,
             progress_channel: false,
             pinned: None,
         }

@@ -22,6 +22,7 @@ pub mod keys;
 pub mod launcher;
 pub mod limits;
 pub mod loop_guard;
+pub mod mask_limits;
 pub mod mcp;
 pub mod oauth;
 pub mod pinned_entry;

@@ -20,7 +20,10 @@ use haft_sandbox::{
     reserved,
 };
 
-use super::file::{Reader, Table, Value};
+use super::{
+    file::{Reader, Table, Value},
+    mask_limits::MaskSettings,
+};
 use crate::error::HostError;
 
 /// How a path in the user's home begins.
@@ -42,6 +45,8 @@ pub struct SandboxSettings {
     pub home: Option<Home>,
     /// Where control groups are created.
     pub cgroup: Option<CgroupSetting>,
+    /// How far to look for what deny rules mask.
+    pub masks: MaskSettings,
     /// The hosts that may be reached; `None` if no file sets them.
     pub network: Option<EgressRules>,
 }
@@ -79,6 +84,7 @@ impl SandboxSettings {
             (first, second) => first.or(second),
         };
         self.cgroup = self.cgroup.take().or(other.cgroup);
+        self.masks.join(other.masks);
         match (&mut self.network, other.network) {
             (Some(rules), Some(more)) => {
                 rules.allow.extend(more.allow);
@@ -203,10 +209,11 @@ const LIMITS: &[SandboxLimit] = &[
     },
 ];
 
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 9] = [
     "env",
     "path",
     "limits",
+    "masks",
     "network",
     "read_only",
     "writable",
@@ -229,6 +236,7 @@ impl Reader<'_> {
             env: self.variables(table, "env"),
             home: self.home(table),
             cgroup: self.cgroup(table),
+            masks: self.mask_limits(table),
             network: self.network(table),
         }
     }

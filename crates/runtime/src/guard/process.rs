@@ -37,6 +37,7 @@ impl ProcessOps for Guard {
             spawn.egress = self.plan.egress().cloned();
             spawn.masks = self.plan.masks().clone();
             spawn.loopback = self.loopback(planned);
+            spawn.attempted_masks = self.plan.attempted_masks().clone();
             self.look_before_commands().await;
             let child = self.operations().processes.spawn(spawn).await?;
             Ok(Box::new(Observed {

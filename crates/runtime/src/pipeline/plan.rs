@@ -89,8 +89,8 @@ pub async fn plan(validated: ValidatedCall) -> Result<PlannedCall, HaltedCall> {
         read_from: session.labels(),
     };
     let mut plan = plan.seal();
-    let masks = masks(&call, &entry, &plan).await;
-    plan = plan.with_masks(masks);
+    let (held, attempted) = masks(&call, &entry, &plan).await;
+    plan = plan.with_masks(held).with_attempted_masks(attempted);
     call.session = Some(session);
     let versions = match paths {
         PathsTogether::AllOrNone => versions,
@@ -229,12 +229,12 @@ async fn resolve_path(
     Ok(there.stat.map(|stat| stat.version))
 }
 
-/// What the sandbox will keep from the plan's commands. Whatever goes wrong, nothing is masked, and
-/// policy asks about what the masks would have held.
-async fn masks(call: &CallState, entry: &Entry, plan: &SealedPlan) -> Masks {
+/// What the sandbox will keep from the plan's commands, and what it masks only as far as it can.
+/// Whatever goes wrong, nothing is held, and policy asks about what the masks would have held.
+async fn masks(call: &CallState, entry: &Entry, plan: &SealedPlan) -> (Masks, Masks) {
     let is_command = |access: &Access| matches!(access, Access::Command(_));
     if !plan.accesses().iter().any(is_command) {
-        return Masks::NONE;
+        return (Masks::NONE, Masks::NONE);
     }
     let policy = &call.workspace.policy;
     let wanted = std::panic::catch_unwind(AssertUnwindSafe(|| {
@@ -242,14 +242,16 @@ async fn masks(call: &CallState, entry: &Entry, plan: &SealedPlan) -> Masks {
     }));
     let wanted = wanted.unwrap_or_default();
     if wanted.is_empty() {
-        return wanted;
+        return (Masks::NONE, Masks::NONE);
     }
     let processes = &call.workspace.operations.processes;
-    let held = processes.holds(plan.tier(), wanted).await;
-    held.unwrap_or_else(|error| {
-        tracing::debug!(%error, "nothing is masked; policy asks instead");
+    let held = processes.holds(plan.tier(), wanted.clone()).await;
+    let held = held.unwrap_or_else(|error| {
+        tracing::debug!(%error, "no mask is certain to hold; policy asks instead");
         Masks::NONE
-    })
+    });
+    let attempted = wanted.without(&held);
+    (held, attempted)
 }
 
 /// A tool that writes or runs something is not read-only, whatever it says.

@@ -21,6 +21,7 @@ mod input;
 mod labels;
 mod load;
 mod loops;
+mod masks;
 mod output;
 mod parallel;
 mod policy;

@@ -4,6 +4,7 @@
 //! Only looks at the machine; `mounts.rs` decides what is mounted where. Whatever is added here is
 //! read by commands of an agent, so nothing that holds credentials may be in either table.
 
+mod credentials;
 mod git_settings;
 mod toolchains;
 

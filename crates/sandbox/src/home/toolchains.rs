@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::is_own;
+use super::{credentials::CredentialSearch, is_own};
 
 /// The most versions of a toolchain that are compared.
 const MAX_VERSIONS: usize = 256;
@@ -166,6 +166,8 @@ pub(crate) struct Toolchains {
     pub(crate) places: Vec<PathBuf>,
     /// Caches that are shown only to a command without network.
     pub(crate) caches: Vec<PathBuf>,
+    /// Files in them that may hold credentials.
+    pub(crate) credentials: Vec<PathBuf>,
     /// Directories of programs.
     pub(crate) programs: Vec<PathBuf>,
     /// The variables that say where a relocated one is.
@@ -187,26 +189,34 @@ impl Toolchains {
             caches: caches.filter(|cache| is_shown(cache)).collect(),
             ..Self::default()
         };
+        let mut search = CredentialSearch::default();
         for toolchain in &TOOLCHAINS {
             let moved = toolchain
                 .variable
                 .and_then(|variable| Some((variable, relocated.get(variable)?)));
             if let Some((variable, place)) = moved {
                 let before = found.places.len();
-                found.add(place, toolchain);
+                found.add(place, toolchain, &mut search);
                 if let Some(text) = place.to_str().filter(|_| found.places.len() > before) {
                     found.variables.insert(variable.to_owned(), text.to_owned());
                 }
             } else if let Some(home) = home {
-                found.add(&home.join(toolchain.place), toolchain);
+                found.add(&home.join(toolchain.place), toolchain, &mut search);
             }
         }
+        found.credentials = search.found;
         found
     }
 
-    fn add(&mut self, place: &Path, toolchain: &Toolchain) {
+    fn add(&mut self, place: &Path, toolchain: &Toolchain, search: &mut CredentialSearch) {
         let parts = toolchain.parts.iter().map(|part| below(place, part));
-        self.places.extend(parts.filter(|part| is_shown(part)));
+        let parts: Vec<PathBuf> = parts.filter(|part| is_shown(part)).collect();
+        if search.look(place, toolchain.place, &parts).is_err() {
+            let place = place.display();
+            tracing::warn!(%place, "too large to find every file with credentials; not shown");
+            return;
+        }
+        self.places.extend(parts);
         for pattern in toolchain.programs {
             let programs = newest(place, pattern);
             self.programs
@@ -217,6 +227,13 @@ impl Toolchains {
     fn shows(&self, path: &Path) -> bool {
         self.places.iter().any(|place| path.starts_with(place))
     }
+}
+
+/// The parts that are shown of what is at a place below the home by default.
+#[cfg(test)]
+pub(super) fn parts_at(place: &str) -> impl Iterator<Item = &'static str> {
+    let known = TOOLCHAINS.iter().filter(move |known| known.place == place);
+    known.flat_map(|known| known.parts.iter().copied())
 }
 
 /// Whether something exists that can be shown and that nobody else put there.

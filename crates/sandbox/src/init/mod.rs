@@ -377,7 +377,7 @@ fn reap_all(command: Pid) -> ReapResult {
 /// something else.
 fn check_identities(description: &Description) -> Result<(), Notice> {
     for (path, meant) in &description.identities {
-        let found = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
+        let found = statat(CWD, path.as_ref(), AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|errno| failed(Step::Identity, errno))?;
         let found = FileId {
             device: found.st_dev,

@@ -7,14 +7,16 @@
 
 use std::{
     fs,
-    path::PathBuf,
     time::{Duration, Instant},
 };
 
 use haft_contract::ops::{ExitStatus, Limit};
 use rustix::fs::{StatVfs, statvfs};
 
-use crate::{limits, wire::WatchedLimits};
+use crate::{
+    limits,
+    wire::{AnyPath, WatchedLimits},
+};
 
 /// Before the first check, and the longest between two; each wait is twice the one before.
 const FIRST_LOOK: Duration = Duration::from_millis(25);
@@ -111,11 +113,11 @@ impl<'a> Observer<'a> {
 }
 
 /// Whether a file system has no room for data or, where it counts them, for files.
-fn is_full(path: &PathBuf) -> bool {
+fn is_full(path: &AnyPath) -> bool {
     let full = |space: StatVfs| {
         (space.f_blocks > 0 && space.f_bavail == 0) || (space.f_files > 0 && space.f_favail == 0)
     };
-    statvfs(path).is_ok_and(full)
+    statvfs(path.as_ref()).is_ok_and(full)
 }
 
 /// The processor time of all descendants that have ended and been reaped.

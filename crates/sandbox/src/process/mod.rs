@@ -150,8 +150,12 @@ impl ProcessOps for LocalProcesses {
                 return Ok(Masks::NONE);
             }
             let (jail, sandbox) = (Arc::clone(&self.jail), Arc::clone(&self.sandbox));
-            let search = Arc::clone(&self.masks);
-            blocking(move || Ok(search.holds(&jail, sandbox.view(), masks))).await
+            let (search, options) = (Arc::clone(&self.masks), Arc::clone(&self.options));
+            blocking(move || {
+                let limits = &options.sandbox.masks;
+                Ok(search.holds(&jail, sandbox.view(), limits, &masks))
+            })
+            .await
         })
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn start(
     spawn: &Spawn,
 ) -> Result<(ConfinedLead, OurEnds), OpsError> {
     sandbox.check(spawn.tier)?;
-    let masked = masked(jail, sandbox, search, spawn)?;
+    let masked = masked(jail, options, sandbox, search, spawn)?;
     jail.open_at(&spawn.cwd, OFlags::PATH | OFlags::DIRECTORY, Lookup::Full)
         .map_err(|errno| errno::on_path(errno, &spawn.cwd))?;
     let mark = random_mark().map_err(errno::error)?;
@@ -54,10 +54,10 @@ pub(super) fn start(
         Some(_) => Some(sandbox.private_directory(DirectoryPurpose::Control)?),
         None => None,
     };
-    let covers = if masked.hidden.is_empty() {
-        None
-    } else {
+    let covers = if needs_cover(sandbox, spawn.tier, &masked) {
         Some(sandbox.private_directory(DirectoryPurpose::Control)?)
+    } else {
+        None
     };
     let cover = covers.as_ref().map(cover_file).transpose()?;
     let mut belongings = CommandResources {
@@ -161,15 +161,23 @@ fn covered(jail: &Jail) -> Result<Vec<CoveredMount>, OpsError> {
 /// What deny rules keep from a spawn.
 fn masked(
     jail: &Jail,
+    options: &ProcessOptions,
     sandbox: &Sandbox,
     search: &MaskSearch,
     spawn: &Spawn,
 ) -> Result<MaskedPlaces, OpsError> {
     check_masks(spawn)?;
-    if spawn.masks.is_empty() {
+    let (held, attempted) = (&spawn.masks, &spawn.attempted_masks);
+    if held.is_empty() && (attempted.is_empty() || !can_mask(spawn.tier)) {
         return Ok(MaskedPlaces::default());
     }
-    search.places(jail, sandbox.view(), &spawn.masks)
+    let limits = &options.sandbox.masks;
+    search.places(jail, sandbox.view(), limits, held, attempted)
+}
+
+/// Whether a command needs an empty file over others.
+fn needs_cover(sandbox: &Sandbox, tier: Tier, masked: &MaskedPlaces) -> bool {
+    can_mask(tier) && !(masked.hidden.is_empty() && sandbox.view().credentials.is_empty())
 }
 
 /// Makes the empty file that covers hidden ones.

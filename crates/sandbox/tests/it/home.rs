@@ -162,3 +162,103 @@ async fn what_is_written_to_the_home_stays_in_the_sandbox() {
     }
     assert!(!home.ws.root.parent().unwrap().join("made").exists());
 }
+
+/// What a made toolchain has, below the home: each holds a token.
+const WITH_TOKENS: [(&str, &str); 12] = [
+    (
+        ".nvm/versions/node/v20.1.0/etc/npmrc",
+        "//r.example/:_authToken=token-77\n",
+    ),
+    (
+        ".nvm/versions/node/v20.1.0/lib/node_modules/npm/npmrc",
+        "_password=token-77\n",
+    ),
+    (
+        ".local/share/fnm/node-versions/v18/installation/etc/npmrc",
+        "_auth=token-77\n",
+    ),
+    (".volta/tools/image/node/20/etc/npmrc", "_auth=token-77\n"),
+    (
+        ".local/share/pipx/venvs/tool/pipx_metadata.json",
+        "{\"pip_args\": [\"--index-url\", \"https://me:token-77@pypi.example/simple\"]}\n",
+    ),
+    (
+        ".local/share/uv/tools/tool/uv-receipt.toml",
+        "index = [{ url = \"https://me:token-77@pypi.example/simple\" }]\n",
+    ),
+    (
+        ".local/share/virtualenvs/app/pip.conf",
+        "[global]\nindex-url = https://me:token-77@pypi.example\n",
+    ),
+    (
+        ".pyenv/versions/3.12.1/pip.conf",
+        "[global]\nindex-url = https://me:token-77@pypi.example\n",
+    ),
+    (
+        "go/pkg/mod/cache/vcs/0a1b/config",
+        "[remote \"origin\"]\n\turl = https://token-77@git.example/x\n",
+    ),
+    (
+        "go/pkg/mod/cache/vcs/0a1b.info",
+        "git3:https://token-77@git.example/x\n",
+    ),
+    (
+        ".cargo/git/db/x-1/config",
+        "[remote \"origin\"]\n\turl = https://me:token-77@git.example/x\n",
+    ),
+    (
+        ".cargo/git/checkouts/x-1/abc/.git/config",
+        "[http]\n\textraHeader = Authorization: token-77\n",
+    ),
+];
+
+#[tokio::test]
+#[ignore = "ci: needs bubblewrap"]
+async fn tokens_in_toolchains_are_covered_and_what_is_beside_them_is_shown() {
+    let home = Home::new();
+    let put = |file: &str, text: &str| {
+        let file = home.path.join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+    };
+    let plain = "[remote \"origin\"]\n\turl = ssh://git@git.example/beside-77\n";
+    put(".cargo/git/db/y-2/config", plain);
+    put("go/pkg/mod/cache/vcs/ffff/config", plain);
+    for (file, text) in WITH_TOKENS {
+        put(file, text);
+        // The control: the directory is shown.
+        put(&format!("{file}.beside"), "beside-77\n");
+    }
+    fs::write(
+        home.path.join(".gitconfig"),
+        "[alias]\n\tup = fetch https://token-77@git.example/x\n\tlast = log -1\n",
+    )
+    .unwrap();
+    // The home is looked at once, when a workspace is opened.
+    let inner = tempfile::tempdir_in(&home.path).unwrap();
+    let ws = Workspace::with(inner, options(&home.path));
+    let run = async |script: String| {
+        let spawn = Spawn::new(Command::Shell(script), at("."), Tier::T2);
+        let (output, exit) = finish(&mut *ws.start(spawn).await).await;
+        (output, exit.status)
+    };
+    for (file, _) in WITH_TOKENS {
+        let (output, status) = run(format!("cat ~/{file} && cat ~/{file}.beside")).await;
+        assert_eq!(output, "beside-77\n", "{file}");
+        assert_eq!(status, ExitStatus::Code(0), "{file}");
+    }
+    let (output, _) = run("grep -rIs token-77 ~; git config -l; echo over".to_owned()).await;
+    assert!(!output.contains("token-77"), "{output}");
+    assert!(output.contains("alias.last=log -1"), "{output}");
+    for file in [
+        ".cargo/git/db/y-2/config",
+        "go/pkg/mod/cache/vcs/ffff/config",
+    ] {
+        let (output, _) = run(format!("cat ~/{file}")).await;
+        assert_eq!(output, plain, "{file}");
+    }
+    // One that is gone since stops no command.
+    fs::remove_file(home.path.join(".pyenv/versions/3.12.1/pip.conf")).unwrap();
+    let (output, status) = run("echo still".to_owned()).await;
+    assert_eq!((output.as_str(), status), ("still\n", ExitStatus::Code(0)));
+}

@@ -22,5 +22,6 @@ mod process;
 mod proof;
 mod protected;
 mod sandbox;
+mod uncertain_masks;
 mod version_2;
 mod workspace;

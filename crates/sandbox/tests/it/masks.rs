@@ -269,16 +269,10 @@ async fn the_directories_above_a_path_of_a_rule_stay_where_they_are() {
     }
 }
 
+/// What one in the workspace leads to is hidden, and not promised: `uncertain_masks.rs`.
 #[tokio::test]
-#[ignore = "ci: needs bubblewrap"]
-async fn a_hidden_link_hides_what_it_leads_to() {
+async fn a_link_out_of_the_workspace_needs_no_mask_or_has_none() {
     let ws = workspace();
-    ws.put("shared/real", TOKEN);
-    symlink("shared/real", ws.root.join("linked.env")).unwrap();
-    let masks = hidden(&["**/linked.env"]);
-    let (output, _) = run(&ws, Tier::T2, &masks, "cat linked.env shared/real").await;
-    assert!(!output.contains(TOKEN), "{output}");
-    // One that leads to what no sandbox shows needs no mask, one that leads into the system has none.
     symlink(ws.outside.join("secret"), ws.root.join("far.env")).unwrap();
     symlink("/etc/ssl", ws.root.join("system.env")).unwrap();
     let far = hidden(&["**/far.env"]);

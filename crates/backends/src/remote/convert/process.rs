@@ -73,6 +73,7 @@ pub(crate) fn spawn_from_wire(
         loopback: spawn.loopback.map(SharedLoopback::new),
         // The other side holds none, so a spawn never has any when it gets here.
         masks: Masks::NONE,
+        attempted_masks: Masks::NONE,
         progress_channel: spawn.progress_channel,
         pinned: spawn.pinned,
     })
@@ -211,6 +212,7 @@ mod tests {
             })),
             loopback: Some(SharedLoopback::new("a/b")),
             masks: Masks::NONE,
+            attempted_masks: Masks::NONE,
             progress_channel: true,
             pinned: Some([7; 32]),
         };

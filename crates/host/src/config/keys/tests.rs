@@ -122,6 +122,8 @@ fn the_defaults_are_those_of_the_code() {
         .apply(&mut limits);
     let usual = haft_sandbox::Limits::default();
     assert_eq!(format!("{limits:?}"), format!("{usual:?}"));
+    let masks = parsed(&written_defaults("sandbox.masks")).sandbox.masks;
+    assert_eq!(masks.limits(), haft_sandbox::MaskLimits::default());
     let guard = parsed(&written_defaults("loop_guard")).loop_guard.guard();
     assert_eq!(format!("{guard:?}"), format!("{:?}", LoopGuard::default()));
     let undo = parsed(&written_defaults("undo")).undo;
