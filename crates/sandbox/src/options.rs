@@ -62,7 +62,7 @@ impl MaskLimits {
     pub const TIME: Duration = Duration::from_secs(2);
 
     /// The longest time that can be asked for: every command waits for it.
-    pub const MOST_TIME: Duration = Duration::from_secs(60);
+    pub const MOST_TIME: Duration = Duration::from_mins(1);
 
     /// The most patterns that can be asked for.
     pub const MOST_PATTERNS: usize = 4096;

@@ -281,9 +281,10 @@ impl<'a> PlaceSearch<'a> {
             }
             // A name that means the same everywhere may move with its directory.
             let pattern = self.patterns.get(number);
-            let above = match pattern.is_some_and(MaskPattern::names_directories) {
-                true => self.above(&path).unwrap_or_default(),
-                false => Vec::new(),
+            let above = if pattern.is_some_and(MaskPattern::names_directories) {
+                self.above(&path).unwrap_or_default()
+            } else {
+                Vec::new()
             };
             if self.has_room(&path, &above) {
                 self.hold_in_place(above);

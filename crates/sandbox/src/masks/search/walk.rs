@@ -42,8 +42,8 @@ impl PlaceSearch<'_> {
     pub(super) fn walk(&mut self) {
         let mut walked: BTreeSet<PathBuf> = BTreeSet::new();
         let is_walked = |pattern: &MaskPattern<'_>| {
-            !pattern.is_literal()
-                && !(pattern.kind == MaskKind::ReadOnly && pattern.is_everything())
+            let is_kept = pattern.kind == MaskKind::ReadOnly && pattern.is_everything();
+            !pattern.is_literal() && !is_kept
         };
         let all = self.numbers(is_walked);
         let globs = match self.compile(&all) {
@@ -95,22 +95,21 @@ impl PlaceSearch<'_> {
             if walked.contains(&visit.real) && !starts.contains(&visit.real) {
                 continue;
             }
-            match self.look_into(&visit, globs, group) {
-                Ok(below) => queue.extend(below),
-                Err(BoundReached) => {
-                    queue.push_front(visit);
-                    for number in group {
-                        let left = |pattern: &MaskPattern<'_>| {
-                            let mut left = queue.iter();
-                            left.any(|visit| pattern.may_match_beneath(&visit.named))
-                        };
-                        if self.patterns.get(*number).is_some_and(left) {
-                            self.doubt(*number, self.too_large());
-                        }
-                    }
-                    return;
+            if let Ok(below) = self.look_into(&visit, globs, group) {
+                queue.extend(below);
+                continue;
+            }
+            queue.push_front(visit);
+            for number in group {
+                let left = |pattern: &MaskPattern<'_>| {
+                    let mut left = queue.iter();
+                    left.any(|visit| pattern.may_match_beneath(&visit.named))
+                };
+                if self.patterns.get(*number).is_some_and(left) {
+                    self.doubt(*number, self.too_large());
                 }
             }
+            return;
         }
     }
 
