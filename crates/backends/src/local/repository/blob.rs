@@ -4,7 +4,7 @@
 //! protects nothing: whoever can make two contents with one id can as well `git add` one of them.
 
 /// How many bytes of an id.
-const ID_BYTES: usize = 20;
+pub(super) const SHA1_BYTES: usize = 20;
 
 /// How many bytes are mixed at a time.
 const BLOCK_BYTES: usize = 64;
@@ -15,7 +15,7 @@ pub(super) fn header(content: &[u8]) -> String {
 }
 
 /// SHA-1 of several pieces in a row (RFC 3174).
-pub(super) fn sha1(pieces: &[&[u8]]) -> [u8; ID_BYTES] {
+pub(super) fn sha1(pieces: &[&[u8]]) -> [u8; SHA1_BYTES] {
     let mut message = pieces.concat();
     let bits = (message.len() as u64).wrapping_mul(8);
     message.push(0x80);
@@ -33,7 +33,7 @@ pub(super) fn sha1(pieces: &[&[u8]]) -> [u8; ID_BYTES] {
     for block in message.chunks_exact(BLOCK_BYTES) {
         state = mix(state, block);
     }
-    let mut id = [0; ID_BYTES];
+    let mut id = [0; SHA1_BYTES];
     for (to, word) in id.chunks_exact_mut(4).zip(state) {
         to.copy_from_slice(&word.to_be_bytes());
     }

@@ -77,15 +77,13 @@ impl TrackedFiles {
     pub(crate) fn confirms(&self, path: &[u8], content: &[u8]) -> bool {
         self.find(path).is_some_and(|file| {
             let id = file.id.get(..file.id_bytes).unwrap_or_default();
-            match id.len() {
-                20 => blob::sha1(&[blob::header(content).as_bytes(), content]) == id,
-                _ => {
-                    let mut hasher = Sha256::new();
-                    hasher.update(blob::header(content));
-                    hasher.update(content);
-                    hasher.finalize().as_slice() == id
-                }
+            if id.len() == blob::SHA1_BYTES {
+                return blob::sha1(&[blob::header(content).as_bytes(), content]) == id;
             }
+            let mut hasher = Sha256::new();
+            hasher.update(blob::header(content));
+            hasher.update(content);
+            hasher.finalize().as_slice() == id
         })
     }
 
