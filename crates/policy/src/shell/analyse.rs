@@ -233,10 +233,6 @@ impl Analyst<'_> {
             unclear.push(UnclearReason::Wrapper(name.clone()));
         }
         let hazards = hazards_beside(entry.as_ref(), &name, &words);
-        let routine = reading.routine.is_some_and(|known| {
-            let is_known = |hazard: &Hazard| hazard.accounted || known.contains(&hazard.place);
-            hazards.iter().all(is_known)
-        });
         let mut unlisted = match &found {
             // All its own options were known, and what it runs is judged separately.
             InnerCommand::Words { .. } | InnerCommand::Several(_) | InnerCommand::Script(_) => {
@@ -266,6 +262,7 @@ impl Analyst<'_> {
             names: touched.named,
             quoted,
             unclear,
+            routine: is_routine(reading.routine.as_deref(), &hazards),
             hazards,
             unlisted,
             class,
@@ -273,7 +270,6 @@ impl Analyst<'_> {
             vague: touched.vague,
             concerns: reading.concerns,
             loses: reading.loses,
-            routine,
             legible: false,
         })?;
         self.inside(place, &name, found, inside, depth)
@@ -532,6 +528,15 @@ fn hazards_beside(entry: Option<&KnownCommand>, name: &str, words: &[Word]) -> V
         hazard.accounted = entry.is_some_and(|entry| entry.accounted.contains(&hazard.place));
     }
     found
+}
+
+/// Whether a command has a routine form that knows every word that might do something else.
+fn is_routine(known: Option<&[usize]>, hazards: &[Hazard]) -> bool {
+    let is_known = |known: &[usize]| {
+        let mut hazards = hazards.iter();
+        hazards.all(|hazard| hazard.accounted || known.contains(&hazard.place))
+    };
+    known.is_some_and(is_known)
 }
 
 fn is_pathlike(text: &str) -> bool {

@@ -93,12 +93,12 @@ fn sandboxed_asks_fairly_about_the_commands_of_a_day() {
 
 #[test]
 fn workspace_asks_fairly_about_the_commands_of_a_day() {
-    check("workspace", 21);
+    check("workspace", 17);
 }
 
 /// What is there to change files asks; building, testing, looking and committing do not. A quarter of
-/// the 425 calls of the days is the goal, edits by other tools among them.
+/// the 425 calls of the days is the goal, 20 edits by other tools among them: 86 commands are 24.9 %.
 #[test]
 fn careful_asks_fairly_about_what_is_not_there_to_change_files() {
-    check("careful", 85);
+    check("careful", 86);
 }
