@@ -117,8 +117,8 @@ impl SelectionArgs {
             None
         };
         Ok(SelectedChanges {
-            folded,
             happened,
+            folded,
             elsewhere,
             meant,
             nothing,
@@ -147,9 +147,8 @@ impl SelectionArgs {
             && let Some(last) = last_that_changed(history, principal, workspace).await?
         {
             let named = named(&last);
-            text.push_str(&format!(
-                "; the last call that changed something is {named}"
-            ));
+            text.push_str("; the last call that changed something is ");
+            text.push_str(&named);
         }
         Ok(text)
     }

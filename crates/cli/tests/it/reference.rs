@@ -114,13 +114,13 @@ fn formatted(page: &Path) -> Option<String> {
         ("groff", &["-man", "-Tutf8", "-ww", "-P-c", "-rHY=0"]),
         ("mandoc", &["-Tutf8", "-Wwarning"]),
     ];
+    let overstruck = Regex::new(".\u{8}").unwrap();
     for (program, arguments) in programs {
         let Ok(shown) = Command::new(program).args(arguments).arg(page).output() else {
             continue;
         };
         let errors = String::from_utf8_lossy(&shown.stderr);
         assert!(errors.is_empty(), "{program} {}: {errors}", page.display());
-        let overstruck = Regex::new(".\u{8}").unwrap();
         let text = String::from_utf8_lossy(&shown.stdout).into_owned();
         let text = overstruck.replace_all(&text, "");
         return Some(text.replace(['\u{2010}', '\u{2212}'], "-"));

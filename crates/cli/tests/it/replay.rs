@@ -133,7 +133,7 @@ fn replay_knows_that_the_sandbox_holds_deny_rules() {
     stage.write("run.py", "print('ran')");
     stage.haft(&["call", "bash", "python3 -c 'print(1)'"]).ok();
     stage.haft(&["call", "bash", "cat .e* run.py"]);
-    stage.write("new.toml", &format!("{rules}deny = [\"read(**/.env)\"]\n"));
+    stage.write("new.toml", format!("{rules}deny = [\"read(**/.env)\"]\n"));
     let view = stage.json(&["policy", "replay", "new.toml", "--json"]);
     assert_eq!(
         (&view["calls"], &view["changed"]),
@@ -141,7 +141,7 @@ fn replay_knows_that_the_sandbox_holds_deny_rules() {
         "{view:#}"
     );
     // A rule about what is plainly named is another matter.
-    stage.write("new.toml", &format!("{rules}deny = [\"read(run.py)\"]\n"));
+    stage.write("new.toml", format!("{rules}deny = [\"read(run.py)\"]\n"));
     let view = stage.json(&["policy", "replay", "new.toml", "--json"]);
     assert_eq!(view["changed"], 1, "{view:#}");
 }
