@@ -29,7 +29,7 @@ const MAX_SUMMARY_CHARS: usize = 60;
 /// Which calls.
 #[derive(Debug, Args)]
 pub(crate) struct SelectionArgs {
-    /// The call's id, the beginning of it, or `last` [default: the last one that changed something]
+    /// The call's id, the beginning of it, or `last` [default: the last that changed something]
     #[arg(conflicts_with_all = ["session", "since"])]
     call: Option<String>,
     /// Every call of this session [default: HAFT_SESSION, or main]
