@@ -16,7 +16,6 @@ use haft_contract::{
     ops::{OpsError, Refusal, Tier},
 };
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
     fs::{MemfdFlags, Mode, OFlags, fcntl_setfl, memfd_create},
     io::Errno,
     net::{AddressFamily, SocketFlags, SocketType, socketpair},
@@ -32,6 +31,7 @@ use crate::{
     loopback::{self, HeldLoopback},
     mounts::Mount,
     plan::SandboxPlan,
+    readable::readable,
     spawn::{self, Launch, StartedChild},
     spawner,
     wire::{self, Description, DescriptorNumbers, Notice, Step},
@@ -378,19 +378,6 @@ impl Setup {
         }
         let _ = pidfd_send_signal(&self.outer.pidfd, Signal::KILL);
         self.outer.reap();
-    }
-}
-
-/// Whether a descriptor becomes readable before the deadline.
-pub(crate) fn readable(descriptor: BorrowedFd<'_>, deadline: Instant) -> Result<bool, Errno> {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let left = Timespec::try_from(left).map_err(|_| Errno::INVAL)?;
-        match poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&left)) {
-            Ok(ready) => return Ok(ready > 0),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
     }
 }
 

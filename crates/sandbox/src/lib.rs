@@ -48,6 +48,7 @@ pub mod proof;
 pub(crate) mod protect;
 pub(crate) mod protected_watch;
 mod ranges;
+mod readable;
 pub mod remedy;
 pub mod remove;
 mod request;

@@ -32,7 +32,7 @@ use rustix::{
 use crate::{
     helper,
     init::adopt,
-    launch::readable,
+    readable::readable,
     spawn::{self, Launch, StartedChild},
     spawner,
     wire::{self, Notice},

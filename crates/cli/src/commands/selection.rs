@@ -52,7 +52,7 @@ pub(crate) struct SelectedChanges {
     pub(crate) folded: FoldedChanges,
     /// How many of the calls changed files in another workspace.
     pub(crate) elsewhere: usize,
-    /// What to say first: which call is meant, where nobody named one.
+    /// What to say first: which call it is, where nobody named one.
     pub(crate) meant: Option<String>,
     /// What to say if nothing was changed.
     nothing: Option<String>,

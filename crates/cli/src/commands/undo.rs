@@ -130,11 +130,11 @@ async fn refusals(
     for path in group.iter().filter(|path| !planned.contains(path)) {
         let reason = match runtime.plan(request(&[*path])).await {
             Ok(foreseen) if foreseen.decision.verdict == Verdict::Deny => {
-                foreseen.decision.reason.to_string()
+                foreseen.decision.reason.clone()
             }
             Ok(_) => continue,
             Err(outcome) => match &outcome.error {
-                Some(error) => error.message.to_string(),
+                Some(error) => error.message.clone(),
                 None => continue,
             },
         };

@@ -63,7 +63,7 @@ impl<'a> Arguments<'a> {
     pub(super) fn number<N: std::str::FromStr>(&self, at: usize) -> Result<N, Unusable> {
         let word = self.text(at)?;
         word.parse()
-            .map_err(|_| Unusable::new(format!("`{word}` is no number that fits here")))
+            .map_err(|_| Unusable::new(format!("`{word}` is not a number that fits here")))
     }
 
     /// The argument at a position as a number, or this default.

@@ -229,7 +229,7 @@ fn list(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
 fn chmod(given: &Arguments<'_>) -> Result<Verdict, Unusable> {
     let (path, mode) = (given.text(0)?, given.text(1)?);
     let mode = u32::from_str_radix(mode, 8)
-        .map_err(|_| Unusable::new(format!("`{mode}` is no mode in octal")))?;
+        .map_err(|_| Unusable::new(format!("`{mode}` is not a mode in octal")))?;
     let changed = fs::set_permissions(path, fs::Permissions::from_mode(mode));
     Ok(Verdict::of_io("chmod", changed))
 }

@@ -117,7 +117,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
     Attempt {
         name: "fspick",
-        about: "opens the file system mounted on a directory to configure it anew",
+        about: "opens the file system mounted on a directory to configure it again",
         arguments: "DIRECTORY",
         control: Control::OwnNamespace,
         run: |given| {

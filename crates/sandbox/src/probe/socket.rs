@@ -194,7 +194,7 @@ fn address(given: &Arguments<'_>) -> Result<SocketAddr, Unusable> {
 fn ip(given: &Arguments<'_>) -> Result<IpAddr, Unusable> {
     let word = given.text(0)?;
     word.parse()
-        .map_err(|_| Unusable::new(format!("`{word}` is no IP address")))
+        .map_err(|_| Unusable::new(format!("`{word}` is not an IP address")))
 }
 
 fn tcp_connect(given: &Arguments<'_>) -> Result<Verdict, Unusable> {

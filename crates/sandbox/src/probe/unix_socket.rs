@@ -91,7 +91,7 @@ impl Name {
             Self::Path => SocketAddr::from_pathname(word),
             Self::Abstract => SocketAddr::from_abstract_name(word),
         }
-        .map_err(|error| Unusable::new(format!("`{word}` names no socket: {error}")))
+        .map_err(|error| Unusable::new(format!("`{word}` does not name a socket: {error}")))
     }
 }
 

@@ -49,7 +49,6 @@ const REFUSED: &[(&str, &str, &[&str])] = &[
     ("until you accepted", "until you accept", &[]),
     ("once you ran", "once you have run", &[]),
     ("as the record has them", "as recorded", &[]),
-    ("whence", "say where it comes from", &[]),
 ];
 
 /// Made from the help texts, which are read where they are written.

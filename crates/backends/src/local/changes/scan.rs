@@ -179,7 +179,7 @@ impl ScanOptions {
         if !seen.has_left_out || !seen.is_whole {
             return;
         }
-        let mut room = Room {
+        let mut room = LookBudget {
             files: self.max_files.saturating_sub(seen.picture.files()),
             looks: 0,
             deadline: self.deadline,
@@ -240,7 +240,7 @@ impl ScanOptions {
     }
 
     /// Looks at one file within the bounds; `None` if there is none, or it is withheld.
-    fn look_within(&self, path: &[u8], room: &mut Room) -> Option<Identity> {
+    fn look_within(&self, path: &[u8], room: &mut LookBudget) -> Option<Identity> {
         let is_own = self.own.as_ref().is_some_and(|own| {
             let below = path.strip_prefix(own.as_slice());
             below.is_some_and(|below| below.is_empty() || below.starts_with(b"/"))
@@ -279,7 +279,7 @@ impl ScanOptions {
 }
 
 /// How much may still be looked at one by one.
-struct Room {
+struct LookBudget {
     files: usize,
     looks: usize,
     deadline: Instant,
@@ -287,7 +287,7 @@ struct Room {
     is_full: bool,
 }
 
-impl Room {
+impl LookBudget {
     fn take(&mut self) -> bool {
         self.looks += 1;
         if self.looks.is_multiple_of(CLOCK_EVERY) && Instant::now() > self.deadline {

@@ -111,7 +111,7 @@ pub(crate) fn is_in_build_directory(directory: &[u8]) -> bool {
 
 /// How much rules may leave out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum RuleReach {
     Everything,
     BuildDirectories,
 }
@@ -119,14 +119,14 @@ enum Reach {
 /// The rules of one or two files.
 struct RuleSet {
     rules: Gitignore,
-    reach: Reach,
+    reach: RuleReach,
 }
 
 impl RuleSet {
     fn empty() -> Self {
         Self {
             rules: Gitignore::empty(),
-            reach: Reach::Everything,
+            reach: RuleReach::Everything,
         }
     }
 
@@ -138,7 +138,7 @@ impl RuleSet {
         match (found, self.reach) {
             (Match::None, _) => Match::None,
             (Match::Whitelist(_), _) => Match::Whitelist(()),
-            (Match::Ignore(_), Reach::BuildDirectories)
+            (Match::Ignore(_), RuleReach::BuildDirectories)
                 if !(is_directory && BUILD_DIRECTORIES.contains(&name)) =>
             {
                 Match::None
@@ -263,7 +263,7 @@ impl IgnoreSource<'_> {
         let most = left;
         let mut read = |files: &[&str]| {
             let mut rules = GitignoreBuilder::new(OsStr::from_bytes(self.path));
-            let mut reach = Reach::Everything;
+            let mut reach = RuleReach::Everything;
             for file in files {
                 let name = file.split('/').next().unwrap_or(file);
                 if !has(name.as_bytes()) {
@@ -297,9 +297,9 @@ impl IgnoreSource<'_> {
     }
 
     /// How much a file with this content may leave out.
-    fn reach(&self, file: &str, content: &[u8]) -> Reach {
+    fn reach(&self, file: &str, content: &[u8]) -> RuleReach {
         let IgnoreFiles::Confirmed(confirm) = self.files else {
-            return Reach::Everything;
+            return RuleReach::Everything;
         };
         let mut path = self.path.to_vec();
         if !path.is_empty() {
@@ -308,9 +308,9 @@ impl IgnoreSource<'_> {
         path.extend_from_slice(file.as_bytes());
         // Python puts an ignore file that leaves out everything into its own directories.
         if is_in_build_directory(self.path) || confirm(&path, content) {
-            Reach::Everything
+            RuleReach::Everything
         } else {
-            Reach::BuildDirectories
+            RuleReach::BuildDirectories
         }
     }
 }
