@@ -448,7 +448,7 @@ mod tests {
         );
         check(
             "[limits]\nhard_deadline_ms = 0\n",
-            "haft.toml:2:20: `hard_deadline_ms` is a whole number above 0\n  hint: write a plain number; the unit is in the name",
+            "haft.toml:2:20: `hard_deadline_ms` must be a whole number above 0\n  hint: write a plain number; the unit is in the name",
         );
     }
 

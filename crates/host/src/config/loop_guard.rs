@@ -107,7 +107,7 @@ mod tests {
         };
         let text = problems("[loop_guard]\nwarn = \"3\"\n");
         assert!(
-            text.starts_with("haft.toml:2:8: `warn` is a whole number"),
+            text.starts_with("haft.toml:2:8: `warn` must be a whole number"),
             "{text}"
         );
         let text = problems("[loop_guard]\nasks = 3\n");

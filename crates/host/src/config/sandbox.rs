@@ -460,7 +460,7 @@ mod tests {
         );
         check(
             "[sandbox.limits]\ncpu_weight = 20000\n",
-            "haft.toml:2:14: `cpu_weight` is at most 10000\n  hint: leave it out for the default",
+            "haft.toml:2:14: `cpu_weight` must be at most 10000\n  hint: leave it out for the default",
         );
         check(
             "[sandbox]\nwritable = [\"cache\"]\n",

@@ -237,11 +237,11 @@ mod tests {
         );
         check(
             "[ssh]\ndestination = \"-oProxyCommand=x\"\nroot = \"/srv\"\n",
-            "haft.toml:2:15: `-oProxyCommand=x` is no SSH destination",
+            "haft.toml:2:15: `-oProxyCommand=x` is not an SSH destination",
         );
         check(
             "[ssh]\ndestination = \"h\"\nroot = \"/srv\"\nport = 70000\n",
-            "haft.toml:4:8: `port` is a number from 1 to 65535",
+            "haft.toml:4:8: `port` must be a number from 1 to 65535",
         );
         check(
             "[ssh]\ndestination = \"h\"\nroot = \"/srv\"\nidentity_file = \"key\"\n",

@@ -270,7 +270,7 @@ fn bad_name(kind: Kind, name: &str) -> Option<String> {
     }
     if let Some(odd) = name.chars().find(|c| !c.is_ascii_graphic()) {
         return Some(format!(
-            "its name contains {}, which can hide or look like something else",
+            "its name holds {}, which can hide or look like something else",
             odd.escape_unicode()
         ));
     }

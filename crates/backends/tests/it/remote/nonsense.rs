@@ -51,7 +51,7 @@ async fn a_server_that_is_none_is_told_from_one() {
     check(&hello("not json"), "not Haft's helper").await;
     check(
         &hello(r#"{"protocol":99,"version":"9.9"}"#),
-        "speaks protocol 99",
+        "uses protocol 99",
     )
     .await;
     let mut endless = hello(r#"{"protocol":2,"version":"0.1.0"}"#);
