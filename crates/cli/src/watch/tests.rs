@@ -156,10 +156,7 @@ fn ap_08_yes_takes_having_seen_all_of_it() {
     let mut watch = watching(&pending);
     assert_eq!(press(&mut watch, "\ny"), []);
     let shown = screen(&watch);
-    assert!(
-        shown.contains("you have not seen all of it yet"),
-        "{shown}"
-    );
+    assert!(shown.contains("you have not seen all of it yet"), "{shown}");
     // Any number of yes keys only scrolls further, until the end has been shown.
     let mut presses = 0;
     let wishes = loop {

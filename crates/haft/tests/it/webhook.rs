@@ -437,7 +437,10 @@ fn a_question_travels_over_tls_or_stays_on_this_machine() {
     check("http://example.org/hook", "is not `https`");
     check("http://127.0.0.1.example.org/hook", "is not `https`");
     check("ftp://127.0.0.1/hook", "neither `https` nor `http`");
-    check("https://user:secret@example.org/hook", "contains a password");
+    check(
+        "https://user:secret@example.org/hook",
+        "contains a password",
+    );
     check("hook", "is not an address");
     let short = WebhookKey::new(b"short");
     assert!(matches!(short, Err(WebhookError::ShortKey(5))));

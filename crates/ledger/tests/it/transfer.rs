@@ -447,7 +447,10 @@ async fn a_hostile_export_is_refused_and_leaves_nothing() {
             vec![of_one(json!({ "part": i64::MAX, "terminal": null }))],
             "more parts than a call can have",
         ),
-        (vec![json!({ "part": -1 })], "more parts than a call can have"),
+        (
+            vec![json!({ "part": -1 })],
+            "more parts than a call can have",
+        ),
         (
             vec![json!({ "part": 1, "terminal": null })],
             "does not begin before it",

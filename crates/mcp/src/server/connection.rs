@@ -589,10 +589,7 @@ fn asked_back<T: DeserializeOwned>(told: CallReply) -> Result<FetchOutcome<T>, E
         CallReply::InputRequired(asks) => Ok(FetchOutcome::Asks(asks)),
         CallReply::Waits(waits) => Err(result::waiting(&waits)),
         // Only tool calls become tasks.
-        CallReply::Task(_) => Err(ErrorData::internal_error(
-            "this request is not a task",
-            None,
-        )),
+        CallReply::Task(_) => Err(ErrorData::internal_error("this is not a task", None)),
     }
 }
 

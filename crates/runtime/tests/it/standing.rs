@@ -169,7 +169,10 @@ async fn a_wish_that_does_not_fit_counts_once_and_the_result_says_why() {
             }),
             "its project is not the caller's",
         ),
-        (GrantScope::Agent("other".parse().unwrap()), "its agent is not the caller's"),
+        (
+            GrantScope::Agent("other".parse().unwrap()),
+            "its agent is not the caller's",
+        ),
     ] {
         let elsewhere = GrantRequest {
             scope,

@@ -47,7 +47,6 @@ const REFUSED: &[(&str, &str, &[&str])] = &[
     ("until you accepted", "until you accept", &[]),
     ("once you ran", "once you have run", &[]),
     ("as the record has them", "as recorded", &[]),
-    ("whence", "say where it comes from", &[]),
 ];
 
 /// What is not yet edited. The reference is made from the help texts of the others.
