@@ -305,16 +305,16 @@ mod tests {
         };
         assert_eq!(
             error.to_string(),
-            "the configuration of tool `mine` is wrong: there is no trusted script `y`; known \
-             ones are x"
+            "the configuration of the tool `mine` is invalid: there is no trusted script `y`; the trusted scripts are x"
         );
     }
 
     #[test]
     fn r7_wrong_settings_are_found_when_the_entry_is_read() {
         assert!(
-            refusal(json!({"type": "read", "name": "x", "config": {"colour": 1}}))
-                .starts_with("the configuration of tool `x` is wrong: unknown field `colour`")
+            refusal(json!({"type": "read", "name": "x", "config": {"colour": 1}})).starts_with(
+                "the configuration of the tool `x` is invalid: unknown field `colour`"
+            )
         );
         assert!(refusal(json!({"type": "read", "name": "a b"})).contains("a b"));
     }

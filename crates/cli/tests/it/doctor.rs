@@ -114,10 +114,14 @@ fn each_agent_with_haft_is_said_to_use_what_its_calls_will_use() {
 #[test]
 #[ignore = "ci: needs bubblewrap"]
 fn an_agent_whose_record_program_or_rules_are_others_is_named() {
-    let stage = Stage::with_config("[agents.codex]\npreset = \"locked\"\n");
+    let rules = "[agents.codex]\npreset = \"locked\"\n";
+    let stage = Stage::with_config(rules);
     for agent in ["codex", "gemini", "goose"] {
         stage.haft(&["mcp", "install", agent]).ok();
     }
+    // Somebody takes the sections out again that each install added.
+    stage.write("haft.toml", rules);
+    stage.haft(&["trust", "--yes"]).ok();
     let program = env!("CARGO_BIN_EXE_haft");
     for (file, other) in [
         (".gemini/settings.json", "/bin/sh"),

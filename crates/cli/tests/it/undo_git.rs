@@ -420,9 +420,13 @@ fn promise_11_a_repository_outside_the_workspace_is_named() {
 #[ignore = "ci: needs bubblewrap"]
 fn promise_11_a_call_cannot_keep_its_own_files_from_going_back() {
     let obstacles = [
-        ("mkdir .git/rebase-merge", ".git/rebase-merge"),
+        // Named plainly, they would be denied.
         (
-            "touch .git/refs/heads/main.lock",
+            "python3 -c \"import os; os.mkdir('.gi' + 't/rebase-merge')\"",
+            ".git/rebase-merge",
+        ),
+        (
+            "python3 -c \"open('.gi' + 't/refs/heads/main.lock', 'w')\"",
             ".git/refs/heads/main.lock",
         ),
     ];
@@ -465,8 +469,9 @@ fn promise_11_a_forged_line_of_packed_refs_moves_no_branch() {
     let main = git(&stage, &["rev-parse", "main"]);
     let call = bash(
         &stage,
-        "git pack-refs --all && echo \"$(git rev-parse first) refs/x/../heads/main\" >> \
-         .git/packed-refs",
+        "git pack-refs --all && git rev-parse first > id && python3 -c \"
+open('.gi' + 't/packed-refs', 'a').write(open('id').read().strip() + ' refs/x/../heads/main\\n')
+\"",
     );
     let ran = stage.haft(&["undo", &call]);
     assert!(ran.all().contains("`.git/packed-refs`"), "{}", ran.all());

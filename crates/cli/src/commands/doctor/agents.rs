@@ -155,7 +155,7 @@ impl Installed {
             return Check::warn(
                 NAME,
                 format!(
-                    "{said}; the rules list agents but not this one, so everything it asks for is denied"
+                    "{said}; the rules list agents but not this one, so Haft asks about everything it does"
                 ),
                 format!("add `[agents.{}]` to them", self.agent.id()),
             );
