@@ -3,8 +3,6 @@
 //! A comparison of the workspace always covers these files, and believes an ignore file only if git
 //! has it. An agent can write an index, so its paths are taken only in their plain form.
 
-use sha2::{Digest as _, Sha256};
-
 use super::{blob, index};
 
 /// The bits of a mode that say what an entry is, and their values for files and symlinks. Others
@@ -77,13 +75,7 @@ impl TrackedFiles {
     pub(crate) fn confirms(&self, path: &[u8], content: &[u8]) -> bool {
         self.find(path).is_some_and(|file| {
             let id = file.id.get(..file.id_bytes).unwrap_or_default();
-            if id.len() == blob::SHA1_BYTES {
-                return blob::sha1(&[blob::header(content).as_bytes(), content]) == id;
-            }
-            let mut hasher = Sha256::new();
-            hasher.update(blob::header(content));
-            hasher.update(content);
-            hasher.finalize().as_slice() == id
+            blob::is_id_of(id, content)
         })
     }
 
