@@ -28,7 +28,7 @@ pub fn run_if_asked(other_mode: impl FnOnce(&str) -> Option<ExitCode>) -> Option
         .filter_map(|argument| argument.to_str().map(str::to_owned))
         .collect();
     Some(match mode.as_ref().and_then(|mode| mode.to_str()) {
-        Some(loopback::HOLD) => loopback::hold(&whole),
+        Some(loopback::MAKE) => loopback::make(&whole),
         Some(loopback::ENTER) => loopback::enter(&whole),
         Some("init") => init::run(&rest),
         Some(warden::MODE) => warden::run(&rest),

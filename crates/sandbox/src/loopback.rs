@@ -1,10 +1,10 @@
 //! A loopback that the commands of one session share, so that one reaches the server another
 //! started.
 //!
-//! Otherwise every command has a network of its own. A holder, which is bubblewrap with the helper
-//! in it, makes a user namespace and a network in it that has nothing but its loopback, and keeps
-//! both while a command uses them. [`enter`] moves a process in before it becomes bubblewrap, which
-//! then makes every other namespace of the command as usual. A command with a way out never enters:
+//! Otherwise every command has a network of its own. Bubblewrap makes a user namespace and a network
+//! in it that has nothing but its loopback, and the helper in it hands both over ([`make`]); they
+//! last as long as Haft has their descriptors. [`enter`] moves a process in before it becomes the
+//! bubblewrap of a command, which then makes every other namespace as usual. A command with a way out never enters:
 //! whoever shared its network would share its proxy.
 
 use std::{
@@ -38,13 +38,13 @@ use crate::{
     wire::{self, Notice},
 };
 
-/// The helper mode that holds a loopback.
-pub(crate) const HOLD: &str = "hold";
+/// The helper mode that hands over a new loopback.
+pub(crate) const MAKE: &str = "make-loopback";
 
 /// The helper mode that enters one.
-pub(crate) const ENTER: &str = "enter";
+pub(crate) const ENTER: &str = "enter-loopback";
 
-/// How long a holder may take to be set up or entered for the first time.
+/// How long making a loopback, or entering it for the first time, may take.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// The loopbacks that are in use.
@@ -52,21 +52,10 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 pub(crate) struct Loopbacks(Mutex<HashMap<SharedLoopback, Weak<HeldLoopback>>>);
 
 /// A loopback, as long as somebody uses it.
+#[derive(Debug)]
 pub(crate) struct HeldLoopback {
     user: OwnedFd,
     network: OwnedFd,
-    /// Held because the holder ends when it closes.
-    #[expect(dead_code, reason = "held for what its end does")]
-    lifeline: OwnedFd,
-    holder: StartedChild,
-}
-
-impl std::fmt::Debug for HeldLoopback {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("HeldLoopback")
-            .field(&self.holder.pid)
-            .finish()
-    }
 }
 
 impl Loopbacks {
@@ -81,7 +70,7 @@ impl Loopbacks {
         if let Some(held) = self.lock().get(name).and_then(Weak::upgrade) {
             return Some(held);
         }
-        let made = match HeldLoopback::start(bubblewrap, helper) {
+        let made = match HeldLoopback::make(bubblewrap, helper) {
             Ok(made) => Arc::new(made),
             Err(errno) => {
                 tracing::warn!(%errno, "commands of a session cannot share a loopback here");
@@ -90,7 +79,7 @@ impl Loopbacks {
         };
         let mut held = self.lock();
         held.retain(|_, one| one.strong_count() > 0);
-        // If two were made at once, the second is dropped and thereby ended.
+        // If two were made at once, the second is dropped.
         if let Some(first) = held.get(name).and_then(Weak::upgrade) {
             return Some(first);
         }
@@ -109,82 +98,58 @@ impl HeldLoopback {
         [self.user.as_fd(), self.network.as_fd()]
     }
 
-    fn start(bubblewrap: &Path, helper: &Path) -> Result<Self, Errno> {
+    fn make(bubblewrap: &Path, helper: &Path) -> Result<Self, Errno> {
         let (ours, theirs) = socketpair(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
             SocketFlags::CLOEXEC,
             None,
         )?;
-        let mut words: Vec<CString> = Vec::new();
-        // What a holder sees does not matter: it reads nothing.
-        for word in [
-            "bwrap",
-            "--unshare-user",
-            "--unshare-net",
-            "--die-with-parent",
-            "--dev-bind",
-            "/",
-            "/",
-            "--",
-        ] {
-            words.push(c_string(word.as_bytes())?);
-        }
-        words.push(c_string(helper.as_os_str().as_bytes())?);
-        for word in [helper::FLAG, HOLD, "3"] {
-            words.push(c_string(word.as_bytes())?);
-        }
-        let holder = start(bubblewrap, words, vec![theirs])?;
-        let mut setup = HolderSetup(Some(holder));
+        let helper_bytes = helper.as_os_str().as_bytes();
+        // What is seen in it does not matter: the helper reads nothing there.
+        let words = [
+            b"bwrap".as_slice(),
+            b"--unshare-user",
+            b"--unshare-net",
+            b"--die-with-parent",
+            b"--dev-bind",
+            b"/",
+            b"/",
+            b"--",
+            helper_bytes,
+            helper::FLAG.as_bytes(),
+            MAKE.as_bytes(),
+            b"3",
+        ];
+        let _maker = EndedOnDrop(start(bubblewrap, c_strings(&words)?, vec![theirs])?);
         let user = received(&ours)?;
         let network = received(&ours)?;
         try_to_enter(helper, &user, &network)?;
-        let holder = setup.0.take().ok_or(Errno::CHILD)?;
-        Ok(Self {
-            user,
-            network,
-            lifeline: ours,
-            holder,
-        })
+        Ok(Self { user, network })
     }
 }
 
-impl Drop for HeldLoopback {
+/// A process that is ended and reaped when it is no longer needed.
+struct EndedOnDrop(StartedChild);
+
+impl Drop for EndedOnDrop {
     fn drop(&mut self) {
-        end(&self.holder);
+        let _ = pidfd_send_signal(&self.0.pidfd, Signal::KILL);
+        self.0.reap();
     }
-}
-
-/// A holder that is ended unless it is taken.
-struct HolderSetup(Option<StartedChild>);
-
-impl Drop for HolderSetup {
-    fn drop(&mut self) {
-        if let Some(holder) = &self.0 {
-            end(holder);
-        }
-    }
-}
-
-fn end(child: &StartedChild) {
-    let _ = pidfd_send_signal(&child.pidfd, Signal::KILL);
-    child.reap();
 }
 
 /// Enters once before anything depends on it: some machines refuse.
 fn try_to_enter(helper: &Path, user: &OwnedFd, network: &OwnedFd) -> Result<(), Errno> {
-    let words = ["haft", helper::FLAG, ENTER, "3", "4"];
-    let words = words.map(|word| c_string(word.as_bytes()));
-    let words = words.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let words = ["haft", helper::FLAG, ENTER, "3", "4"].map(str::as_bytes);
     let copies = [user, network].map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 0));
     let copies = copies.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let tried = start(helper, words, copies)?;
-    let ended = readable(tried.pidfd.as_fd(), Instant::now() + START_LIMIT)?;
-    if !ended {
-        end(&tried);
+    let tried = EndedOnDrop(start(helper, c_strings(&words)?, copies)?);
+    if !readable(tried.0.pidfd.as_fd(), Instant::now() + START_LIMIT)? {
         return Err(Errno::TIMEDOUT);
     }
-    let status = waitid(WaitId::PidFd(tried.pidfd.as_fd()), WaitIdOptions::EXITED)?;
+    let ended = WaitId::PidFd(tried.0.pidfd.as_fd());
+    let status = waitid(ended, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
     match status.and_then(|status| status.exit_status()) {
         Some(0) => Ok(()),
         Some(_) | None => Err(Errno::PERM),
@@ -218,7 +183,11 @@ fn c_string(bytes: &[u8]) -> Result<CString, Errno> {
     CString::new(bytes).map_err(|_| Errno::INVAL)
 }
 
-/// The next namespace that a holder sends.
+fn c_strings(words: &[&[u8]]) -> Result<Vec<CString>, Errno> {
+    words.iter().map(|word| c_string(word)).collect()
+}
+
+/// The next namespace that is handed over.
 fn received(socket: &OwnedFd) -> Result<OwnedFd, Errno> {
     if !readable(socket.as_fd(), Instant::now() + START_LIMIT)? {
         return Err(Errno::TIMEDOUT);
@@ -236,31 +205,34 @@ pub(crate) fn entering(
     arguments: Vec<CString>,
 ) -> Result<Vec<CString>, Errno> {
     let [user, network] = namespaces.map(|number| number.to_string());
-    let mut words = Vec::with_capacity(arguments.len() + 5);
-    for word in ["haft", helper::FLAG, ENTER, &user, &network] {
-        words.push(c_string(word.as_bytes())?);
-    }
-    words.push(c_string(bubblewrap.as_os_str().as_bytes())?);
+    let mut words = c_strings(&[
+        b"haft",
+        helper::FLAG.as_bytes(),
+        ENTER.as_bytes(),
+        user.as_bytes(),
+        network.as_bytes(),
+        bubblewrap.as_os_str().as_bytes(),
+    ])?;
     // The name bubblewrap gets is its path.
     words.extend(arguments.into_iter().skip(1));
     Ok(words)
 }
 
-/// The helper mode that holds a loopback until nobody has the other end of its socket.
-pub(crate) fn hold(arguments: &[OsString]) -> ExitCode {
-    let held = number(arguments.first())
+/// The helper mode that hands over the namespaces it was started in.
+pub(crate) fn make(arguments: &[OsString]) -> ExitCode {
+    let made = number(arguments.first())
         .ok_or(Errno::INVAL)
         .and_then(|number| {
             let socket = adopt(number);
-            for namespace in ["/proc/self/ns/user", "/proc/self/ns/net"] {
-                let namespace = open(namespace, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-                wire::send(&socket, &Notice::Ready, Some(namespace.as_fd()))?;
-            }
-            // Nothing is ever sent to it.
-            wire::receive::<Notice>(&socket)
+            ["/proc/self/ns/user", "/proc/self/ns/net"]
+                .into_iter()
+                .try_for_each(|path| {
+                    let namespace = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+                    wire::send(&socket, &Notice::Ready, Some(namespace.as_fd()))
+                })
         });
-    match held {
-        Ok(_) => ExitCode::SUCCESS,
+    match made {
+        Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(3),
     }
 }
