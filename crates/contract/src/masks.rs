@@ -33,6 +33,23 @@ impl Masks {
         self.hidden.is_empty() && self.read_only.is_empty()
     }
 
+    /// Whether a pattern means the whole workspace.
+    pub fn is_everything(pattern: &str) -> bool {
+        matches!(pattern, "**" | "**/**")
+    }
+
+    /// Whether a pattern, or a part of one, is a path and not a glob.
+    pub fn is_literal(pattern: &str) -> bool {
+        !pattern.contains(['*', '?', '[', ']', '{', '}', '\\'])
+    }
+
+    /// Whether everything that a pattern can ever match lies in one place. Only then can a sandbox keep
+    /// all of it from changing: a mount cannot keep a name from appearing elsewhere.
+    pub fn names_one_place(pattern: &str) -> bool {
+        let place = pattern.strip_suffix("/**").unwrap_or(pattern);
+        Self::is_everything(pattern) || Self::is_literal(place)
+    }
+
     /// The patterns of these masks that others do not have, in the same order.
     #[must_use]
     pub fn without(&self, others: &Self) -> Self {
@@ -44,6 +61,33 @@ impl Masks {
         Self {
             hidden: rest(&self.hidden, &others.hidden),
             read_only: rest(&self.read_only, &others.read_only),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_names_one_place_if_it_is_a_path_or_everything() {
+        for (pattern, expected) in [
+            ("vendor", true),
+            ("vendor/**", true),
+            ("a/b.txt", true),
+            ("**", true),
+            ("**/**", true),
+            ("**/.env", false),
+            ("*/**", false),
+            ("a/*.txt", false),
+            ("a?", false),
+            ("[ab]", false),
+            ("a]", false),
+            ("{a,b}/**", false),
+            ("a}", false),
+            ("a\\*", false),
+        ] {
+            assert_eq!(Masks::names_one_place(pattern), expected, "{pattern}");
         }
     }
 }

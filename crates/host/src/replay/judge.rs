@@ -146,18 +146,13 @@ fn masked(
     match plan.tier() {
         Tier::T2 | Tier::T3 => {
             let mut masks = policy.masks(principal, &entry.facts(), plan.read_from());
-            masks.read_only.retain(|glob| names_one_place(glob));
+            masks
+                .read_only
+                .retain(|pattern| Masks::names_one_place(pattern));
             plan.with_masks(masks)
         }
         Tier::T1 | Tier::Host | Tier::InProcess => plan.with_masks(Masks::NONE),
     }
-}
-
-/// Whether a sandbox can keep everything from changing that a pattern may ever match: a mount cannot
-/// keep a name from appearing elsewhere.
-fn names_one_place(glob: &str) -> bool {
-    let place = glob.strip_suffix("/**").unwrap_or(glob);
-    glob == "**" || !place.contains(['*', '?', '[', '{', '\\'])
 }
 
 /// What the rules alone said then, without anything applied on top.

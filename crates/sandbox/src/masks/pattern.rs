@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use globset::{Glob, GlobBuilder, GlobMatcher};
+use haft_contract::Masks;
 use rustix::fs::FileType;
 
 /// What a pattern keeps a command from.
@@ -42,7 +43,7 @@ impl<'g> MaskPattern<'g> {
             .backslash_escape(true)
             .build()
             .map_err(|error| format!("a mask is not a glob: {}", error.kind()))?;
-        let literal = body.split('/').take_while(|part| is_literal(part));
+        let literal = body.split('/').take_while(|part| Masks::is_literal(part));
         Ok(Self {
             text,
             kind,
@@ -66,12 +67,17 @@ impl<'g> MaskPattern<'g> {
 
     /// Whether the whole workspace is meant.
     pub(super) fn is_everything(&self) -> bool {
-        matches!(self.text, "**" | "**/**")
+        Masks::is_everything(self.text)
     }
 
     /// Whether it is a path and not a glob.
     pub(super) fn is_literal(&self) -> bool {
-        is_literal(self.body)
+        Masks::is_literal(self.body)
+    }
+
+    /// Whether everything that it can ever match lies in one place.
+    pub(super) fn names_one_place(&self) -> bool {
+        Masks::names_one_place(self.text)
     }
 
     /// Whether a match depends on more than the name of what is mounted over.
@@ -96,10 +102,6 @@ impl<'g> MaskPattern<'g> {
         let reaches = self.body.contains("**") || depth < self.body.split('/').count();
         reaches && (directory.starts_with(&self.stem) || self.stem.starts_with(directory))
     }
-}
-
-fn is_literal(glob: &str) -> bool {
-    !glob.contains(['*', '?', '[', ']', '{', '}', '\\'])
 }
 
 #[cfg(test)]

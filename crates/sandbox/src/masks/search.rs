@@ -432,7 +432,7 @@ fn unchanging_place(jail: &Jail, pattern: &MaskPattern<'_>) -> Result<(PathBuf, 
         return Ok((PathBuf::new(), jail.identity()));
     }
     let path = PathBuf::from(pattern.body);
-    let found = if pattern.is_literal() {
+    let found = if pattern.names_one_place() {
         look(jail, &path).map_err(|errno| cannot_look(&path, errno))?
     } else {
         None
