@@ -6,7 +6,10 @@
 
 use std::{
     io::Read as _,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt as _,
+    },
     path::Path,
 };
 
@@ -147,11 +150,12 @@ impl Jail {
         })
     }
 
-    /// The text of a regular file, at most one byte more than `max_bytes`; `None` if there is none to
+    /// The bytes of a regular file, at most one more than `max_bytes`; `None` if there is none to
     /// read. Follows no link.
-    pub(crate) fn read_text(&self, path: &str, max_bytes: u64) -> Option<String> {
+    pub(crate) fn read_bytes(&self, path: &Path, max_bytes: u64) -> Option<Vec<u8>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let held = self.open_bytes(path.as_bytes(), flags, Lookup::Full).ok()?;
+        let path = path.as_os_str().as_bytes();
+        let held = self.open_bytes(path, flags, Lookup::Full).ok()?;
         let file = std::fs::File::from(held);
         if !file.metadata().ok()?.is_file() {
             return None;
@@ -160,7 +164,7 @@ impl Jail {
         file.take(max_bytes.saturating_add(1))
             .read_to_end(&mut bytes)
             .ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+        Some(bytes)
     }
 
     /// Opens one name, or a path, beneath a directory that was itself opened through this jail.

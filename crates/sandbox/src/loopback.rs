@@ -16,7 +16,7 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Command, ExitCode},
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
@@ -44,12 +44,18 @@ pub(crate) const MAKE: &str = "make-loopback";
 /// The helper mode that enters one.
 pub(crate) const ENTER: &str = "enter-loopback";
 
-/// How long making a loopback, or entering it for the first time, may take.
+/// How long making a loopback and entering it for the first time may take together. The start of a
+/// command waits for it and cannot be cancelled meanwhile.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// The loopbacks that are in use.
 #[derive(Debug, Default)]
-pub(crate) struct Loopbacks(Mutex<HashMap<SharedLoopback, Weak<HeldLoopback>>>);
+pub(crate) struct Loopbacks {
+    held: Mutex<HashMap<SharedLoopback, Weak<HeldLoopback>>>,
+    /// Why one could not be made. No other is tried after that: what a machine refuses once it
+    /// refuses every command, and each would wait for it.
+    refused: OnceLock<Errno>,
+}
 
 /// A loopback, as long as somebody uses it.
 #[derive(Debug)]
@@ -67,13 +73,29 @@ impl Loopbacks {
         bubblewrap: &Path,
         helper: &Path,
     ) -> Option<Arc<HeldLoopback>> {
+        self.get_or_make(name, || {
+            HeldLoopback::make(bubblewrap, helper, Instant::now() + START_LIMIT)
+        })
+    }
+
+    fn get_or_make(
+        &self,
+        name: &SharedLoopback,
+        make: impl FnOnce() -> Result<HeldLoopback, Errno>,
+    ) -> Option<Arc<HeldLoopback>> {
         if let Some(held) = self.lock().get(name).and_then(Weak::upgrade) {
             return Some(held);
         }
-        let made = match HeldLoopback::make(bubblewrap, helper) {
-            Ok(made) => Arc::new(made),
+        if self.refused.get().is_some() {
+            return None;
+        }
+        let new = match make() {
+            Ok(new) => Arc::new(new),
             Err(errno) => {
-                tracing::warn!(%errno, "commands of a session cannot share a loopback here");
+                // If several tried at once, only the first says so.
+                if self.refused.set(errno).is_ok() {
+                    tracing::warn!(%errno, "commands of a session cannot share a loopback here");
+                }
                 return None;
             }
         };
@@ -83,12 +105,12 @@ impl Loopbacks {
         if let Some(first) = held.get(name).and_then(Weak::upgrade) {
             return Some(first);
         }
-        held.insert(name.clone(), Arc::downgrade(&made));
-        Some(made)
+        held.insert(name.clone(), Arc::downgrade(&new));
+        Some(new)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SharedLoopback, Weak<HeldLoopback>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -98,7 +120,7 @@ impl HeldLoopback {
         [self.user.as_fd(), self.network.as_fd()]
     }
 
-    fn make(bubblewrap: &Path, helper: &Path) -> Result<Self, Errno> {
+    fn make(bubblewrap: &Path, helper: &Path, deadline: Instant) -> Result<Self, Errno> {
         let (ours, theirs) = socketpair(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
@@ -122,9 +144,9 @@ impl HeldLoopback {
             b"3",
         ];
         let _maker = EndedOnDrop(start(bubblewrap, c_strings(&words)?, vec![theirs])?);
-        let user = received(&ours)?;
-        let network = received(&ours)?;
-        try_to_enter(helper, &user, &network)?;
+        let user = received(&ours, deadline)?;
+        let network = received(&ours, deadline)?;
+        try_to_enter(helper, &user, &network, deadline)?;
         Ok(Self { user, network })
     }
 }
@@ -140,12 +162,17 @@ impl Drop for EndedOnDrop {
 }
 
 /// Enters once before anything depends on it: some machines refuse.
-fn try_to_enter(helper: &Path, user: &OwnedFd, network: &OwnedFd) -> Result<(), Errno> {
+fn try_to_enter(
+    helper: &Path,
+    user: &OwnedFd,
+    network: &OwnedFd,
+    deadline: Instant,
+) -> Result<(), Errno> {
     let words = ["haft", helper::FLAG, ENTER, "3", "4"].map(str::as_bytes);
     let copies = [user, network].map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 0));
     let copies = copies.into_iter().collect::<Result<Vec<_>, _>>()?;
     let tried = EndedOnDrop(start(helper, c_strings(&words)?, copies)?);
-    if !readable(tried.0.pidfd.as_fd(), Instant::now() + START_LIMIT)? {
+    if !readable(tried.0.pidfd.as_fd(), deadline)? {
         return Err(Errno::TIMEDOUT);
     }
     let ended = WaitId::PidFd(tried.0.pidfd.as_fd());
@@ -188,8 +215,8 @@ fn c_strings(words: &[&[u8]]) -> Result<Vec<CString>, Errno> {
 }
 
 /// The next namespace that is handed over.
-fn received(socket: &OwnedFd) -> Result<OwnedFd, Errno> {
-    if !readable(socket.as_fd(), Instant::now() + START_LIMIT)? {
+fn received(socket: &OwnedFd, deadline: Instant) -> Result<OwnedFd, Errno> {
+    if !readable(socket.as_fd(), deadline)? {
         return Err(Errno::TIMEDOUT);
     }
     match wire::receive::<Notice>(socket)? {
@@ -268,4 +295,51 @@ pub(crate) fn enter(arguments: &[OsString]) -> ExitCode {
 
 fn number(word: Option<&OsString>) -> Option<RawFd> {
     word?.to_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, fs::File};
+
+    use super::*;
+
+    fn made() -> HeldLoopback {
+        let open = || OwnedFd::from(File::open("/dev/null").unwrap());
+        HeldLoopback {
+            user: open(),
+            network: open(),
+        }
+    }
+
+    #[test]
+    fn what_a_machine_refuses_is_not_tried_again() {
+        let loopbacks = Loopbacks::default();
+        let in_use = SharedLoopback::new("in use");
+        let held = loopbacks.get_or_make(&in_use, || Ok(made())).unwrap();
+        let tries = Cell::new(0);
+        for name in ["a", "a", "b"] {
+            let refused = loopbacks.get_or_make(&SharedLoopback::new(name), || {
+                tries.set(tries.get() + 1);
+                Err(Errno::PERM)
+            });
+            assert!(refused.is_none());
+        }
+        assert_eq!(tries.get(), 1);
+        // What is in use stays in use.
+        let again = loopbacks.get_or_make(&in_use, || Ok(made())).unwrap();
+        assert!(Arc::ptr_eq(&held, &again));
+    }
+
+    #[test]
+    fn a_step_has_no_more_time_than_is_left_of_the_whole() {
+        let (ours, _theirs) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap();
+        let over = Instant::now();
+        assert_eq!(received(&ours, over).err(), Some(Errno::TIMEDOUT));
+    }
 }

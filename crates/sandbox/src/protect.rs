@@ -4,7 +4,10 @@
 //! created later is refused by name (`init/names.rs`). Symlinks are left alone: their target is
 //! either in the workspace and has its own name, or is not shown at all.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use haft_contract::protected::PROTECTED_NAMES;
 use rustix::{
@@ -14,11 +17,11 @@ use rustix::{
 
 use crate::{
     jail::{FileId, Jail, Lookup},
-    linked_trees::LinkedTree,
+    linked_trees::{LinkedTree, LinkedTrees},
     request::{ProtectedPlace, ProtectionHold},
 };
 
-/// The most submodules whose settings are checked.
+/// The most submodules, and linked trees that are not released, whose settings are held.
 const MAX_MODULES: usize = 256;
 
 /// The most places below the root that are protected by mounts.
@@ -120,10 +123,10 @@ fn add_git_directory(
     hold_deciding(jail, git, places)?;
     let mut left = MAX_MODULES;
     // Git must be able to remove these; the watch checks what they lead to.
-    let trees = LinkedTree::look(jail).into_iter();
-    let plain: Vec<PathBuf> = trees
+    let trees = LinkedTrees::look(jail).trees.into_iter();
+    let plain: BTreeSet<PathBuf> = trees
         .filter(LinkedTree::is_plain)
-        .map(|tree| PathBuf::from(tree.directory))
+        .map(|tree| tree.directory)
         .collect();
     for others in ["modules", "worktrees"] {
         add_modules(
@@ -179,7 +182,7 @@ fn add_modules(
     modules: &Path,
     depth: usize,
     left: &mut usize,
-    released: &[PathBuf],
+    released: &BTreeSet<PathBuf>,
     places: &mut Vec<ProtectedPlace>,
 ) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
@@ -197,14 +200,12 @@ fn add_modules(
         let Ok(name) = entry.file_name().to_str() else {
             continue;
         };
-        if matches!(name, "." | "..") || *left == 0 {
+        let module = modules.join(name);
+        // One that is released uses up nothing of what the others share.
+        if matches!(name, "." | "..") || *left == 0 || released.contains(&module) {
             continue;
         }
         *left -= 1;
-        let module = modules.join(name);
-        if released.contains(&module) {
-            continue;
-        }
         let has = |part: &str| {
             let path = format!("{name}/{part}");
             statat(&directory, path, AtFlags::SYMLINK_NOFOLLOW).is_ok()

@@ -136,16 +136,8 @@ impl Sandbox {
         jail: &Arc<Jail>,
         deep: Option<Deep>,
     ) -> Result<ProtectedWatch, OpsError> {
-        ProtectedWatch::begin(jail, &self.quarantine, deep).map_err(|error| {
-            OpsError::new(
-                ErrorKind::TierUnavailable,
-                format!(
-                    "the workspace cannot be watched for protected names ({}); \
-                     `sysctl -w fs.inotify.max_user_instances=1024` allows more watches",
-                    error.kind()
-                ),
-            )
-        })
+        ProtectedWatch::begin(jail, &self.quarantine, deep)
+            .map_err(|error| OpsError::new(ErrorKind::TierUnavailable, error.to_string()))
     }
 
     /// A control group for one command, if control groups are available.

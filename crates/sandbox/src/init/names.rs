@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use crate::{
     filter::{Call, read_memory},
     jail::{Jail, Mounts},
-    linked_trees::{LinkedTree, lexically},
+    linked_trees::{LinkedTrees, lexically},
 };
 
 /// The longest path the kernel accepts.
@@ -62,6 +62,15 @@ pub(super) enum NameLookup {
 struct CallPath {
     directory: Option<usize>,
     text: usize,
+}
+
+/// How a call creates a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Creation {
+    /// It opens a file, which is empty at first.
+    File,
+    /// It makes a directory or a link, or moves something here with whatever is in it.
+    Other,
 }
 
 impl ProtectedNames {
@@ -118,7 +127,7 @@ impl ProtectedNames {
         if !self.tells(Path::new(&*text)) && !self.tells(&start) {
             return NameLookup::Nothing;
         }
-        self.judge(&lexically(&start.join(&*text)))
+        self.judge(&lexically(&start.join(&*text)), creation(call))
     }
 
     /// Whether a component of a path occurs in a protected name.
@@ -127,10 +136,13 @@ impl ProtectedNames {
             .any(|part| self.telling.contains(part.as_os_str().as_encoded_bytes()))
     }
 
-    fn judge(&self, path: &Path) -> NameLookup {
-        let Some(inside) = path.strip_prefix(&self.root).ok().and_then(Path::to_str) else {
+    fn judge(&self, path: &Path, creation: Creation) -> NameLookup {
+        let Ok(inside) = path.strip_prefix(&self.root) else {
             return NameLookup::Nothing;
         };
+        // The directory it starts from may have other bytes too.
+        let inside = inside.to_string_lossy();
+        let inside: &str = &inside;
         let Some(name) = protected_name(inside) else {
             return NameLookup::Nothing;
         };
@@ -138,9 +150,9 @@ impl ProtectedNames {
         if parts.iter().any(|part| PACKAGE_DIRECTORIES.contains(part)) {
             return NameLookup::Nothing;
         }
-        if name.components == [".git"]
-            && (!git_matters(&parts, path) || self.is_linked_tree(inside))
-        {
+        // A linked tree has a file there; a directory would be a repository of its own.
+        let is_link = || creation == Creation::File && self.is_linked_tree(inside);
+        if name.components == [".git"] && (!git_matters(&parts, path) || is_link()) {
             return NameLookup::Nothing;
         }
         // Git checks it out where a repository has one. Nobody obeys it before a person has trusted
@@ -157,11 +169,11 @@ impl ProtectedNames {
     /// written to it is checked by the watch outside.
     fn is_linked_tree(&self, inside: &str) -> bool {
         inside.ends_with("/.git")
+            // Bytes that are no text were lost, so it may be another path than git registered.
+            && !inside.contains(char::REPLACEMENT_CHARACTER)
             && Jail::open(&self.root, Mounts::Cross).is_ok_and(|jail| {
-                let trees = LinkedTree::look(&jail);
-                trees
-                    .iter()
-                    .any(|tree| tree.link.as_deref() == Some(inside))
+                let trees = LinkedTrees::look(&jail);
+                trees.links().any(|link| link == Path::new(inside))
             })
     }
 }
@@ -243,6 +255,20 @@ fn places(call: &Call) -> &'static [CallPath] {
     }
 }
 
+fn creation(call: &Call) -> Creation {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if matches!(i64::from(call.number), libc::SYS_open | libc::SYS_creat) {
+            return Creation::File;
+        }
+    }
+    if i64::from(call.number) == libc::SYS_openat {
+        Creation::File
+    } else {
+        Creation::Other
+    }
+}
+
 /// The text at an address, up to its NUL.
 pub(super) fn read_text(pid: u32, address: u64) -> Result<Vec<u8>, Errno> {
     for size in [FIRST_READ, MAX_PATH] {
@@ -260,11 +286,13 @@ pub(super) fn read_text(pid: u32, address: u64) -> Result<Vec<u8>, Errno> {
 
 #[cfg(test)]
 mod tests {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+
     use super::*;
 
     fn check(path: &str, expect: Option<&str>) {
         let names = ProtectedNames::new(Path::new("/srv/app"));
-        let found = names.judge(&lexically(Path::new(path)));
+        let found = names.judge(&lexically(Path::new(path)), Creation::File);
         let expect = expect.map_or(NameLookup::Nothing, |path| {
             NameLookup::Protected(path.to_owned())
         });
@@ -309,6 +337,32 @@ mod tests {
     fn what_package_managers_unpack_is_nobodys_configuration() {
         check("/srv/app/node_modules/left/.vscode/settings.json", None);
         check("/srv/app/vendor/crate/.cargo/config.toml", None);
+    }
+
+    /// What git registered may become a file; what else is put there would be a repository, or lead
+    /// to one, or is not what git registered.
+    #[test]
+    fn only_a_file_is_created_as_the_link_of_a_registered_tree() {
+        let base = tempfile::tempdir().unwrap();
+        let root = base.path().canonicalize().unwrap();
+        let names = ProtectedNames::new(&root);
+        let link = root.join("trees/fix/.git");
+        let refused = NameLookup::Protected("trees/fix/.git".to_owned());
+        assert_eq!(names.judge(&link, Creation::File), refused);
+
+        let git = root.join(".git/worktrees/fix");
+        std::fs::create_dir_all(&git).unwrap();
+        std::fs::write(git.join("gitdir"), "../../../trees/fix/.git\n").unwrap();
+        assert_eq!(names.judge(&link, Creation::File), NameLookup::Nothing);
+        assert_eq!(names.judge(&link, Creation::Other), refused);
+
+        let odd = "trees/\u{fffd}/.git";
+        std::fs::write(git.join("gitdir"), format!("../../../{odd}\n")).unwrap();
+        let refused = NameLookup::Protected(odd.to_owned());
+        let other = OsStr::from_bytes(b"trees/\xff/.git");
+        for path in [Path::new(odd), Path::new(other)] {
+            assert_eq!(names.judge(&root.join(path), Creation::File), refused);
+        }
     }
 
     #[test]

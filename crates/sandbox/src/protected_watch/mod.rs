@@ -23,6 +23,7 @@ use std::{
     io,
     mem::MaybeUninit,
     os::fd::{AsFd, AsRawFd, OwnedFd},
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
 };
@@ -42,7 +43,7 @@ use self::{
 };
 use crate::{
     jail::Jail,
-    linked_trees::{self, LinkedTree},
+    linked_trees::{self, LinkedTrees},
 };
 
 /// Most moved things that are kept for one set of commands; a flood beyond that is deleted.
@@ -70,6 +71,31 @@ pub(crate) struct ProtectedWatch {
     finished: bool,
 }
 
+/// A workspace cannot be watched.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WatchError {
+    /// The operating system refused.
+    #[error(
+        "the workspace cannot be watched for protected names ({}); \
+         `sysctl -w fs.inotify.max_user_instances=1024` allows more watches",
+        .0.kind()
+    )]
+    Io(#[from] io::Error),
+    /// It has more linked work trees than are read, so a change to one could go unnoticed.
+    #[error(
+        "git knows more than {max} linked work trees of the workspace, too many to be watched; \
+         `git worktree prune` forgets those that are gone, `git worktree remove` removes others",
+        max = linked_trees::MAX_TREES
+    )]
+    TooManyTrees,
+}
+
+impl From<Errno> for WatchError {
+    fn from(errno: Errno) -> Self {
+        Self::Io(errno.into())
+    }
+}
+
 /// What the commands running in one workspace share.
 struct WorkspaceWatch {
     jail: Arc<Jail>,
@@ -78,10 +104,13 @@ struct WorkspaceWatch {
     before: Vec<PlaceLookup>,
     bare_before: BareGitParts,
     todo_before: Todo,
-    /// What led git away from this `.git` before.
-    suspects_before: BTreeSet<String>,
-    /// The `.git` files of linked trees. A command can make git forget a tree and then change them.
-    links_before: Vec<String>,
+    /// Git's directories for linked trees.
+    trees_before: BTreeSet<PathBuf>,
+    /// What led git away from this `.git` before, each with what it said, if it is a link.
+    suspects_before: BTreeMap<PathBuf, Option<Vec<u8>>>,
+    /// The `.git` files of linked trees. A command can make git forget a tree and then change them,
+    /// or put a directory in their place.
+    links_before: Vec<PathBuf>,
     events: OwnedFd,
     /// Readable once nobody watches any more.
     stop: OwnedFd,
@@ -101,7 +130,7 @@ impl ProtectedWatch {
         jail: &Arc<Jail>,
         quarantine: &Arc<Quarantine>,
         deep: Option<Deep>,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, WatchError> {
         let stat = rustix::fs::fstat(names::open(jail, ".")?)?;
         let identity = (stat.st_dev, stat.st_ino);
         let mut running = lock(&RUNNING);
@@ -146,7 +175,7 @@ impl ProtectedWatch {
         let now = Deep::look(&shared.jail);
         let mut told = Vec::new();
         for (path, reason) in before.appeared(&now) {
-            shared.move_away(&path, reason, &mut told);
+            shared.move_away(Path::new(&path), reason, &mut told);
         }
         told.extend(before.clear(&shared.jail, &now));
         told.extend(now.missed());
@@ -189,24 +218,33 @@ impl Drop for ProtectedWatch {
 }
 
 impl WorkspaceWatch {
-    fn start(jail: Arc<Jail>, quarantine: Arc<Quarantine>) -> io::Result<Arc<Self>> {
+    fn start(jail: Arc<Jail>, quarantine: Arc<Quarantine>) -> Result<Arc<Self>, WatchError> {
         let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
         watch_directories(&events, &jail)?;
-        watch_linked_trees(&events, &jail, &LinkedTree::look(&jail))?;
+        watch_linked_trees(&events, &jail, &LinkedTrees::look(&jail))?;
         // After the watch, so that one of the two sees what appears in between.
         let before = names::look(&jail);
         let bare_before = BareGitParts::look(&jail);
-        let trees = LinkedTree::look(&jail);
-        let todo_before = Todo::look(&jail, &trees);
-        let links_before = trees.iter().filter_map(|tree| tree.link.clone()).collect();
-        let suspects_before = trees.into_iter().flat_map(|tree| tree.suspects).collect();
+        let found = LinkedTrees::look(&jail);
+        if !found.unread.is_empty() {
+            return Err(WatchError::TooManyTrees);
+        }
+        let todo_before = Todo::look(&jail, &found.trees);
+        let is_file = |link: &&PathBuf| !linked_trees::is_directory(&jail, link);
+        let links_before = found.links().filter(is_file).cloned().collect();
+        let suspects_before = found
+            .suspects()
+            .map(|path| (path.clone(), linked_trees::leading_text(&jail, path)))
+            .collect();
+        let trees_before = found.trees.into_iter().map(|tree| tree.directory).collect();
         let shared = Arc::new(Self {
             jail,
             quarantine,
             before,
             bare_before,
             todo_before,
+            trees_before,
             suspects_before,
             links_before,
             stop,
@@ -240,7 +278,7 @@ impl WorkspaceWatch {
                 (PlaceLookup::Absent, PlaceLookup::Cloaked) => guarded.cloak(),
             };
             if let Some(path) = path {
-                self.move_away(path, guarded.reason, moved);
+                self.move_away(Path::new(path), guarded.reason, moved);
             }
         }
         if let Some(path) = self
@@ -249,21 +287,28 @@ impl WorkspaceWatch {
         {
             let reason = "with it git takes the workspace's root for a repository of its own and \
                           runs what it names";
-            self.move_away(path, reason, moved);
+            self.move_away(Path::new(path), reason, moved);
         }
-        let trees = LinkedTree::look(&self.jail);
-        for path in self.todo_before.added(&Todo::look(&self.jail, &trees)) {
+        self.sweep_linked_trees(moved);
+    }
+
+    /// Moves away what leads git elsewhere in a linked work tree, and what git would run when an
+    /// operation continues, there or in the workspace itself.
+    fn sweep_linked_trees(&self, moved: &mut Vec<Refusal>) {
+        let found = LinkedTrees::look_known_first(&self.jail, &self.trees_before);
+        let todo = Todo::look(&self.jail, &found.trees);
+        for path in self.todo_before.added(&todo) {
             self.move_away(&path, todo::REASON, moved);
         }
-        let links = self.links_before.iter();
-        let links = links.filter(|link| linked_trees::is_misleading(&self.jail, link));
-        let suspects: BTreeSet<&String> = trees
-            .iter()
-            .flat_map(|tree| &tree.suspects)
-            .chain(links)
-            .collect();
-        for path in suspects {
-            if !self.suspects_before.contains(path) {
+        let read: BTreeSet<&PathBuf> = found.links().collect();
+        let links = self.links_before.iter().filter(|link| {
+            linked_trees::is_directory(&self.jail, link)
+                || (!read.contains(link) && linked_trees::is_misleading(&self.jail, link))
+        });
+        // What was not read comes last, so that no flood of it hides the others from the report.
+        for path in links.chain(found.suspects()) {
+            let said = linked_trees::leading_text(&self.jail, path);
+            if self.suspects_before.get(path) != Some(&said) {
                 self.move_away(path, linked_trees::REASON, moved);
             }
         }
@@ -276,12 +321,15 @@ impl WorkspaceWatch {
         let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
     }
 
-    fn move_away(&self, path: &str, reason: &str, moved: &mut Vec<Refusal>) {
+    fn move_away(&self, path: &Path, reason: &str, moved: &mut Vec<Refusal>) {
         if moved.len() >= MAX_MOVED {
             // Whether it worked or not, the refusals reported so far are enough.
             let _ = self.quarantine.discard(&self.jail, path);
             return;
         }
+        // A command chooses some of these names, and a person reads them on a terminal.
+        let path_text = path.to_string_lossy();
+        let shown = path_text.escape_debug();
         let fate = match self.quarantine.take(&self.jail, path) {
             Ok(None) => return,
             Ok(Some(QuarantineLocation::Apart(name))) => {
@@ -289,13 +337,17 @@ impl WorkspaceWatch {
             }
             Ok(Some(QuarantineLocation::Renamed(name))) => format!("it was renamed to `{name}`"),
             Err(errno) => {
-                tracing::error!(path, %errno, "a protected name appeared and cannot be moved away");
+                tracing::error!(
+                    path = %shown,
+                    %errno,
+                    "a protected name appeared and cannot be moved away"
+                );
                 "it cannot be moved away; remove it by hand".to_owned()
             }
         };
         moved.push(Refusal {
             layer: Layer::Protected,
-            what: format!("create {path}"),
+            what: format!("create {shown}"),
             why: format!("{reason}; it appeared while the command ran, and {fate}"),
         });
     }
@@ -343,19 +395,18 @@ fn has_suspect(events: &OwnedFd) -> bool {
 fn watch_directories(events: &OwnedFd, jail: &Jail) -> Result<(), Errno> {
     for directory in names::directories() {
         let kinds = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
-        watch(events, jail, directory, kinds)?;
+        watch(events, jail, Path::new(directory), kinds)?;
     }
     Ok(())
 }
 
 /// Watches the linked trees that exist, in which a file that is already there can be changed to
 /// lead git away. What a command itself adds is looked at when it ends.
-fn watch_linked_trees(events: &OwnedFd, jail: &Jail, trees: &[LinkedTree]) -> Result<(), Errno> {
+fn watch_linked_trees(events: &OwnedFd, jail: &Jail, found: &LinkedTrees) -> Result<(), Errno> {
     let kinds =
         WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE | WatchFlags::ONLYDIR;
-    let links = trees.iter().filter_map(|tree| tree.link.as_deref());
-    let homes = links.filter_map(|link| Some(link.rsplit_once('/')?.0));
-    let directories = trees.iter().map(|tree| tree.directory.as_str());
+    let homes = found.links().filter_map(|link| link.parent());
+    let directories = found.trees.iter().map(|tree| tree.directory.as_path());
     for directory in directories.chain(homes) {
         watch(events, jail, directory, kinds)?;
     }
@@ -363,7 +414,7 @@ fn watch_linked_trees(events: &OwnedFd, jail: &Jail, trees: &[LinkedTree]) -> Re
 }
 
 /// Watches a directory if it exists.
-fn watch(events: &OwnedFd, jail: &Jail, directory: &str, kinds: WatchFlags) -> Result<(), Errno> {
+fn watch(events: &OwnedFd, jail: &Jail, directory: &Path, kinds: WatchFlags) -> Result<(), Errno> {
     let Ok(held) = names::open(jail, directory) else {
         return Ok(());
     };

@@ -3,7 +3,12 @@
 //! Lookups follow no symlink, so a link in the workspace can never make Haft touch a file outside
 //! it that happens to have such a name.
 
-use std::{collections::BTreeMap, os::fd::OwnedFd, sync::LazyLock};
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
+    sync::LazyLock,
+};
 
 use haft_contract::protected::PROTECTED_NAMES;
 use rustix::{
@@ -173,13 +178,14 @@ impl BareGitParts {
 }
 
 /// Opens a directory below the root, following no symlink.
-pub(super) fn open(jail: &Jail, directory: &str) -> Result<OwnedFd, Errno> {
+pub(super) fn open(jail: &Jail, directory: impl AsRef<OsStr>) -> Result<OwnedFd, Errno> {
+    let directory = directory.as_ref().as_bytes();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-    match jail.open_bytes(directory.as_bytes(), flags, Lookup::Full) {
+    match jail.open_bytes(directory, flags, Lookup::Full) {
         // `O_DIRECTORY` makes the kernel return this for a final symlink as well.
         Err(Errno::NOTDIR) => {
             let flags = OFlags::PATH | OFlags::NOFOLLOW;
-            let held = jail.open_bytes(directory.as_bytes(), flags, Lookup::Full)?;
+            let held = jail.open_bytes(directory, flags, Lookup::Full)?;
             let stat = rustix::fs::fstat(held)?;
             Err(match FileType::from_raw_mode(stat.st_mode) {
                 FileType::Symlink => Errno::LOOP,

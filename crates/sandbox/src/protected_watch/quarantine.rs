@@ -5,6 +5,7 @@
 //! effect. Nothing is copied, and nothing but a flood is deleted.
 
 use std::{
+    ffi::OsStr,
     os::fd::{AsRawFd, OwnedFd},
     path::Path,
 };
@@ -19,13 +20,20 @@ use rustix::{
 };
 
 use super::names;
-use crate::{jail::Jail, private_directory};
+use crate::{jail::Jail, linked_trees::WORKTREES, private_directory};
 
 /// Most things kept in Haft's own directory; more stay where they were under another name.
 const MAX_KEPT: usize = 64;
 
 /// The prefix of the new name.
 const PREFIX: &str = "haft-quarantined-";
+
+/// The most characters of the old name in the new one. A command chooses the names of linked trees,
+/// and one that could not be made longer could not be moved away.
+const MAX_SHOWN_CHARS: usize = 40;
+
+/// Where an entry of `.git/worktrees` is put if it has to stay in the workspace.
+const ABOVE_WORKTREES: &str = ".git";
 
 /// Haft's directory for what was moved away.
 #[derive(Debug, Default)]
@@ -38,7 +46,7 @@ pub(crate) struct Quarantine {
 pub(super) enum QuarantineLocation {
     /// In Haft's directory, under this name.
     Apart(String),
-    /// Where it was, under this name.
+    /// Where it was, under this name; with a slash in it, at this path of the workspace.
     Renamed(String),
 }
 
@@ -55,13 +63,18 @@ impl Quarantine {
     pub(super) fn take(
         &self,
         jail: &Jail,
-        path: &str,
+        path: &Path,
     ) -> Result<Option<QuarantineLocation>, Errno> {
-        let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
-        let Some(parent) = open_parent(jail, parent)? else {
+        let (directory, name) = split(path)?;
+        let Some(parent) = open_parent(jail, directory)? else {
             return Ok(None);
         };
         make_changeable(&parent);
+        let is_linked_tree = directory == Path::new(WORKTREES);
+        // Moving a directory into another one changes it too.
+        if is_linked_tree && let Ok(tree) = names::open(jail, path) {
+            make_changeable(&tree);
+        }
         let new = new_name(name)?;
         let rename = |to: &OwnedFd| renameat_with(&parent, name, to, &new, RenameFlags::NOREPLACE);
         if let Some(apart) = self.directory.as_ref().filter(|held| has_room(held)) {
@@ -72,8 +85,19 @@ impl Quarantine {
                 Err(_) => {}
             }
         }
-        match rename(&parent) {
-            Ok(()) => Ok(Some(QuarantineLocation::Renamed(new))),
+        // Under any name, whatever is in `.git/worktrees` is a linked tree to git.
+        let above = if is_linked_tree {
+            open_parent(jail, Path::new(ABOVE_WORKTREES))?
+        } else {
+            None
+        };
+        let (to, place) = match &above {
+            Some(above) => (above, format!("{ABOVE_WORKTREES}/{new}")),
+            None => (&parent, new.clone()),
+        };
+        make_changeable(to);
+        match rename(to) {
+            Ok(()) => Ok(Some(QuarantineLocation::Renamed(place))),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(errno),
         }
@@ -84,10 +108,10 @@ impl Quarantine {
     pub(super) fn discard(
         &self,
         jail: &Jail,
-        path: &str,
+        path: &Path,
     ) -> Result<Option<QuarantineLocation>, Errno> {
-        let (parent, name) = path.rsplit_once('/').unwrap_or((".", path));
-        let Some(held) = open_parent(jail, parent)? else {
+        let (directory, name) = split(path)?;
+        let Some(held) = open_parent(jail, directory)? else {
             return Ok(None);
         };
         make_changeable(&held);
@@ -100,6 +124,15 @@ impl Quarantine {
             Ok(()) | Err(Errno::NOENT) => Ok(None),
             Err(_) => self.take(jail, path),
         }
+    }
+}
+
+/// The directory something is in, below the root, and its name there.
+fn split(path: &Path) -> Result<(&Path, &OsStr), Errno> {
+    let name = path.file_name().ok_or(Errno::INVAL)?;
+    match path.parent() {
+        Some(directory) if directory != Path::new("") => Ok((directory, name)),
+        Some(_) | None => Ok((Path::new("."), name)),
     }
 }
 
@@ -118,7 +151,7 @@ fn make_changeable(directory: &OwnedFd) {
 }
 
 /// The directory something is in; `None` if that is gone, and the thing with it.
-fn open_parent(jail: &Jail, path: &str) -> Result<Option<OwnedFd>, Errno> {
+fn open_parent(jail: &Jail, path: &Path) -> Result<Option<OwnedFd>, Errno> {
     match names::open(jail, path) {
         Ok(held) => Ok(Some(held)),
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
@@ -149,10 +182,14 @@ fn has_room(directory: &OwnedFd) -> bool {
 }
 
 /// A free name that nothing obeys and that shows what it was.
-fn new_name(name: &str) -> Result<String, Errno> {
+fn new_name(name: &OsStr) -> Result<String, Errno> {
     let mut bytes = [0_u8; 8];
     getrandom(&mut bytes, GetRandomFlags::empty())?;
     let random = u64::from_ne_bytes(bytes);
-    let shown = name.trim_start_matches('.');
+    let name = name.to_string_lossy();
+    let shown = name.trim_start_matches('.').chars();
+    // A person reads it on a terminal.
+    let shown = shown.map(|letter| if letter.is_control() { '_' } else { letter });
+    let shown: String = shown.take(MAX_SHOWN_CHARS).collect();
     Ok(format!("{PREFIX}{shown}-{random:016x}"))
 }

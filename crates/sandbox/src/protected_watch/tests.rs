@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::*;
-use crate::jail::Mounts;
+use crate::{jail::Mounts, linked_trees::MAX_TREES};
 
 struct TestWorkspace {
     root: tempfile::TempDir,
@@ -36,9 +36,23 @@ impl TestWorkspace {
     }
 
     fn write(&self, path: &str) {
+        self.put(path, "x");
+    }
+
+    fn put(&self, path: &str, text: &str) {
         let path = self.root.path().join(path);
         fs::create_dir_all(path.parent().expect("a parent")).expect("made");
-        fs::write(&path, "x").unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
+
+    /// A linked tree `trees/fix`, as git makes it.
+    fn add_linked_tree(&self) {
+        let root = self.jail.shown();
+        let gitdir = format!("{root}/trees/fix/.git\n");
+        self.put(".git/worktrees/fix/gitdir", &gitdir);
+        self.put(".git/worktrees/fix/commondir", "../..\n");
+        let link = format!("gitdir: {root}/.git/worktrees/fix\n");
+        self.put("trees/fix/.git", &link);
     }
 
     /// Makes a file under another name first and then renames the top of its path, so that the
@@ -245,6 +259,73 @@ fn what_git_would_run_when_an_operation_goes_on_is_moved() {
     list(".git/sequencer/todo", "x make\n");
     assert_eq!(whats(&place.begin().finish()), [] as [&str; 0]);
     assert!(place.has(".git/sequencer/todo"));
+}
+
+#[test]
+fn a_flood_of_linked_trees_hides_none_and_is_moved_away() {
+    let place = place();
+    place.add_linked_tree();
+    let watch = place.begin();
+    let too_many = 100;
+    for number in 0..MAX_TREES - 1 + too_many {
+        // Not empty, so that none can simply be deleted, and with no room for a longer name.
+        let name = format!("{number:0>250}");
+        place.put(&format!(".git/worktrees/{name}/commondir"), "../..\n");
+    }
+    place.put(".git/worktrees/fix/commondir", "../../../evil\n");
+    let refusals = watch.finish();
+    let expect = "create .git/worktrees/fix/commondir";
+    assert!(whats(&refusals).contains(&expect), "{refusals:?}");
+    assert!(!place.has(".git/worktrees/fix/commondir"));
+    assert!(place.has("trees/fix/.git"));
+    let left = listed(&place.root.path().join(".git/worktrees"));
+    assert_eq!(left.len(), MAX_TREES);
+    assert!(left.iter().any(|name| name == "fix"));
+    let in_git = listed(&place.root.path().join(".git"));
+    let renamed = |name: &&String| name.starts_with("haft-quarantined-");
+    let kept = place.kept().len() + in_git.iter().filter(renamed).count();
+    assert_eq!(kept, too_many + 1);
+    // What was moved away is in nobody's way.
+    assert_eq!(place.begin().finish(), []);
+}
+
+#[test]
+fn more_linked_trees_than_are_read_are_not_watched_at_all() {
+    let place = place();
+    for number in 0..=MAX_TREES {
+        let tree = place.root.path().join(format!(".git/worktrees/{number}"));
+        fs::create_dir_all(tree).expect("made");
+    }
+    let error = ProtectedWatch::begin(&place.jail, &place.quarantine, None).err();
+    assert!(matches!(error, Some(WatchError::TooManyTrees)), "{error:?}");
+}
+
+#[test]
+fn a_directory_in_place_of_the_link_of_a_tree_is_moved_away() {
+    let place = place();
+    place.add_linked_tree();
+    let watch = place.begin();
+    place.write("stage/config");
+    let link = place.root.path().join("trees/fix/.git");
+    fs::remove_file(&link).expect("removed");
+    fs::rename(place.root.path().join("stage"), &link).expect("renamed");
+    assert_eq!(whats(&watch.finish()), ["create trees/fix/.git"]);
+    assert!(!place.has("trees/fix/.git"));
+}
+
+/// What somebody made in another way is left to them, but a command cannot change it.
+#[test]
+fn a_link_that_git_did_not_write_stays_as_it_was() {
+    let place = place();
+    place.add_linked_tree();
+    let text = format!("gitdir: {}/.git/worktrees/fix/\n", place.jail.shown());
+    place.put("trees/fix/.git", &text);
+    assert_eq!(place.begin().finish(), []);
+    assert!(place.has("trees/fix/.git"));
+    let watch = place.begin();
+    place.put("trees/fix/.git", "gitdir: ../../evil\n");
+    assert_eq!(whats(&watch.finish()), ["create trees/fix/.git"]);
+    assert!(!place.has("trees/fix/.git"));
 }
 
 #[test]

@@ -2,7 +2,10 @@
 //! rebase and leave `exec` in its list, and the user's `git rebase --continue` then runs it,
 //! outside. An unfinished rebase is normal; one that runs something is not.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use crate::{jail::Jail, linked_trees::LinkedTree};
 
@@ -24,24 +27,25 @@ pub(super) const REASON: &str = "git runs what it names when the operation conti
 
 /// The places that would run something, in the workspace's `.git` and those of its linked trees.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Todo(BTreeSet<String>);
+pub(super) struct Todo(BTreeSet<PathBuf>);
 
 impl Todo {
     /// Checks every place, following no link.
     pub(super) fn look(jail: &Jail, trees: &[LinkedTree]) -> Self {
-        let directories = trees.iter().map(|tree| tree.directory.as_str());
+        let directories = trees.iter().map(|tree| tree.directory.as_path());
         let places = directories
-            .chain([".git"])
-            .flat_map(|directory| PLACES.map(|place| format!("{directory}/{place}")));
-        let would_run = |place: &String| {
-            let text = jail.read_text(place, MAX_BYTES);
-            text.is_some_and(|text| runs(place, &text))
+            .chain([Path::new(".git")])
+            .flat_map(|directory| PLACES.map(|place| (directory.join(place), place)));
+        let would_run = |(path, place): &(PathBuf, &'static str)| {
+            let list = jail.read_bytes(path, MAX_BYTES);
+            // What makes git run something is ASCII, so losing other bytes does not matter.
+            list.is_some_and(|list| runs(place, &String::from_utf8_lossy(&list)))
         };
-        Self(places.filter(would_run).collect())
+        Self(places.filter(would_run).map(|(path, _)| path).collect())
     }
 
     /// The places that run something now and did not before.
-    pub(super) fn added(&self, now: &Self) -> Vec<String> {
+    pub(super) fn added(&self, now: &Self) -> Vec<PathBuf> {
         now.0.difference(&self.0).cloned().collect()
     }
 }

@@ -77,7 +77,38 @@ async fn a_tree_in_the_workspace_is_added_used_moved_and_removed() {
         "echo x >> file; git stash -q; git checkout -q -b b; git stash pop -q",
     )
     .await;
+    // Deep, locked, and with the relative link that `worktree.useRelativePaths` has git write.
+    works(&ws, "git worktree add -q --lock a/b/c/deep").await;
+    works(
+        &ws,
+        "echo 'gitdir: ../../../../.git/worktrees/deep' > a/b/c/deep/.git; cd a/b/c/deep
+         git status; echo more >> file; git commit -qam Deep",
+    )
+    .await;
+    works(
+        &ws,
+        "git worktree unlock a/b/c/deep; git worktree remove a/b/c/deep",
+    )
+    .await;
+    assert!(!ws.root.join("a/b/c/deep").exists());
 }
+
+/// A repository of a command's own in a package directory, where nothing is refused by name, and a
+/// link by way of which the text of a path leads elsewhere than the path.
+const BY_WAY_OF_A_LINK: &str = "mkdir -p node_modules/x node_modules/.git/worktrees/fix
+    cp -r evil/. node_modules/.git; ln -s node_modules/x lnk
+    cp .git/worktrees/fix/HEAD .git/worktrees/fix/commondir node_modules/.git/worktrees/fix
+    echo 'gitdir: ../../lnk/../.git/worktrees/fix' > trees/fix/.git";
+
+/// A name that is no text.
+const BY_ANOTHER_NAME: &str = "name=$(printf '\\377')
+    cp -r .git/worktrees/fix \".git/worktrees/$name\"
+    echo ../../../evil > \".git/worktrees/$name/commondir\"
+    echo \"gitdir: ../../.git/worktrees/$name\" > trees/fix/.git";
+
+/// More trees than are read.
+const IN_A_CROWD: &str = "mkdir .git/worktrees/crowd-{1..2000}
+    echo ../../../evil > .git/worktrees/fix/commondir";
 
 #[tokio::test]
 #[ignore = "ci: needs bubblewrap and git"]
@@ -104,6 +135,13 @@ async fn what_would_lead_git_to_a_commands_settings_is_moved_away() {
         ),
         (
             "rm .git/worktrees/fix/gitdir; echo 'gitdir: ../../evil' > trees/fix/.git",
+            "trees/fix/.git",
+        ),
+        (BY_WAY_OF_A_LINK, "trees/fix/.git"),
+        (BY_ANOTHER_NAME, "trees/fix/.git"),
+        (IN_A_CROWD, ".git/worktrees/fix/commondir"),
+        (
+            "rm trees/fix/.git; mv evil trees/fix/.git",
             "trees/fix/.git",
         ),
         (
