@@ -91,7 +91,7 @@ impl Watched {
         self.during(|root| shell(root, script)).await
     }
 
-    async fn text(&self, id: ArtifactId) -> String {
+    pub(crate) async fn text(&self, id: ArtifactId) -> String {
         let artifact = self.store.open(id).await.unwrap();
         let bytes = artifact.read_at(0, 1 << 20).await.unwrap();
         String::from_utf8_lossy(&bytes).into_owned()

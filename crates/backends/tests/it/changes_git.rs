@@ -6,7 +6,7 @@ use crate::changes::{Watched, shell};
 const COMMIT: &str = "git -c user.name=a -c user.email=a@example.org commit -q";
 
 /// A workspace with a repository of two commits on `main`.
-fn repository() -> Watched {
+pub(crate) fn repository() -> Watched {
     let watched = Watched::new();
     watched.ws.put("a", "one");
     shell(

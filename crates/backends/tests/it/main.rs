@@ -16,6 +16,7 @@ mod changes_ignored;
 mod files;
 mod races;
 mod remote;
+mod repository;
 mod rights;
 mod saved_by_others;
 mod scripts;

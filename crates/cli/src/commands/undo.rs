@@ -12,7 +12,7 @@ use haft_contract::{
 use haft_host::WorkspaceSource;
 use haft_tools::{
     catalog::undo_tool,
-    undo::{FileState, MAX_UNDO_PATHS},
+    undo::{FileState, FoldedChanges, MAX_UNDO_PATHS},
 };
 use serde_json::{Value, json};
 
@@ -56,10 +56,23 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
     let ledger = app.record().await?;
     let here = operations.workspace_id();
     let changed = args.selection.find(&ledger, &principal, &here).await?;
-    app.notes(&notes(&changed));
-    let groups = groups(&changed);
+    let mut notes = notes(&changed);
+    let is_git_too_much = git_parts(&changed.folded).len() > MAX_UNDO_PATHS;
+    if is_git_too_much {
+        notes.push(format!(
+            "git's state stays as it is: it goes back as a whole, and these calls changed more than \
+             {MAX_UNDO_PATHS} refs and reflogs; take fewer calls back at once, the last ones first"
+        ));
+    }
+    app.notes(&notes);
+    let left = if is_git_too_much {
+        Exit::Failed
+    } else {
+        Exit::Ok
+    };
+    let groups = groups(&changed.folded);
     if groups.is_empty() {
-        return Ok(Exit::Ok);
+        return Ok(left);
     }
     // The host opens the record itself.
     ledger.close().await.map_err(|error| Stop::ledger(&error))?;
@@ -68,7 +81,7 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
     register(&ready)?;
     let mut outcomes = Vec::new();
     let mut refused = Vec::new();
-    let mut git_stays = false;
+    let mut git_stays = is_git_too_much;
     for mut group in groups {
         let request = |paths: &[&WorkPath], dry_run: bool| {
             let input = json!({
@@ -98,7 +111,10 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
         }
     }
     ready.close().await;
-    let exit = print(&outcomes, args, &ready, app)?;
+    let exit = match print(&outcomes, args, &ready, app)? {
+        Exit::Ok => left,
+        exit => exit,
+    };
     if refused.is_empty() {
         return Ok(exit);
     }
@@ -174,16 +190,19 @@ pub(super) fn notes(changed: &SelectedChanges) -> Vec<String> {
 }
 
 /// The files, in groups small enough to show in full to a person who is asked. Git's state comes first
-/// and in one group, because it goes back as a whole.
-fn groups(changed: &SelectedChanges) -> Vec<Vec<&WorkPath>> {
-    let is_git = |path: &WorkPath| GitPart::of(path).is_some();
-    let parts = changed.folded.files.keys().filter(|path| is_git(path));
-    let parts: Vec<&WorkPath> = parts.collect();
-    let mut groups: Vec<Vec<&WorkPath>> = parts.chunks(MAX_UNDO_PATHS).map(<[_]>::to_vec).collect();
-    let shown = parts.iter().map(|path| path.as_str().len() * 2 + 256).sum();
-    let mut room = MAX_PREVIEW_BYTES.saturating_sub(shown);
-    let files = changed.folded.files.iter();
-    for (path, change) in files.filter(|(path, _)| !is_git(path)) {
+/// and in one group, because it goes back as a whole; if it is too much for one call, it is in none.
+fn groups(folded: &FoldedChanges) -> Vec<Vec<&WorkPath>> {
+    let parts = git_parts(folded);
+    let mut groups = Vec::new();
+    let mut room = MAX_PREVIEW_BYTES;
+    if !parts.is_empty() && parts.len() <= MAX_UNDO_PATHS {
+        let shown: usize = parts.iter().map(|path| path.as_str().len() * 2 + 256).sum();
+        room = room.saturating_sub(shown);
+        groups.push(parts);
+    }
+    let files = folded.files.iter();
+    let files = files.filter(|(path, _)| GitPart::of(path).is_none());
+    for (path, change) in files {
         let size = |state: &FileState| state.content().map_or(0, |content| content.bytes);
         let content = size(&change.before).saturating_add(size(&change.after));
         let content = usize::try_from(content).unwrap_or(usize::MAX);
@@ -201,6 +220,12 @@ fn groups(changed: &SelectedChanges) -> Vec<Vec<&WorkPath>> {
         }
     }
     groups
+}
+
+/// The parts of git's state that were changed.
+fn git_parts(folded: &FoldedChanges) -> Vec<&WorkPath> {
+    let paths = folded.files.keys();
+    paths.filter(|path| GitPart::of(path).is_some()).collect()
 }
 
 /// The calls that touched these files.
@@ -303,4 +328,45 @@ fn has_some(outcome: &Outcome, key: &str) -> bool {
         .and_then(|output| output.get(key));
     list.and_then(Value::as_array)
         .is_some_and(|list| !list.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_tools::undo::{Chain, FoldedChange};
+
+    use super::*;
+
+    /// So many refs that came, and one file.
+    fn refs_and_a_file(refs: usize) -> FoldedChanges {
+        let change = FoldedChange {
+            before: FileState::Absent,
+            after: FileState::Unknown,
+            chain: Chain::Whole,
+        };
+        let refs = (0..refs).map(|number| format!(".git/refs/heads/b{number}"));
+        let paths = refs.chain(["file".to_owned()]);
+        let paths = paths.map(|path| WorkPath::relative(&path).unwrap());
+        FoldedChanges {
+            files: paths.map(|path| (path, change.clone())).collect(),
+            ..FoldedChanges::default()
+        }
+    }
+
+    /// The sizes of the groups, and whether the first has git's state.
+    fn grouped(folded: &FoldedChanges) -> (Vec<usize>, bool) {
+        let groups = groups(folded);
+        let has_git = groups[0].iter().any(|path| GitPart::of(path).is_some());
+        (groups.iter().map(Vec::len).collect(), has_git)
+    }
+
+    #[test]
+    fn git_goes_back_in_one_group_or_in_none() {
+        let some = refs_and_a_file(2);
+        assert_eq!(grouped(&some), (vec![3], true));
+        let most = refs_and_a_file(MAX_UNDO_PATHS);
+        assert_eq!(grouped(&most), (vec![MAX_UNDO_PATHS, 1], true));
+        let too_many = refs_and_a_file(MAX_UNDO_PATHS + 1);
+        assert_eq!(grouped(&too_many), (vec![1], false));
+        assert_eq!(git_parts(&too_many).len(), MAX_UNDO_PATHS + 1);
+    }
 }

@@ -5,19 +5,24 @@ use std::sync::Arc;
 
 use haft_backends::{LocalBackend, LocalOptions};
 use haft_contract::{
-    CallRequest, ErrorKind, Outcome, Principal, SessionKind, UserId,
+    Access, CallContext, CallRequest, Effects, ErrorKind, NoProgress, Outcome, Plan, PlanContext,
+    Principal, SessionKind, Tool, ToolError, ToolSpec, UserId,
+    erased::{ErasedTool, erase},
     host::{Ledger, Verdict},
+    ops::PartChange,
 };
 use haft_testkit::{
     FixedPolicy, Harness, MemoryLedger, ScriptedApprover, approver::ScriptedAnswer,
     principal::in_session,
 };
 use haft_tools::{builtins, catalog::undo_tool};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::workspace::{Workspace, structured};
 
-fn tools() -> Vec<Arc<dyn haft_contract::erased::ErasedTool>> {
+fn tools() -> Vec<Arc<dyn ErasedTool>> {
     builtins().into_iter().chain(undo_tool()).collect()
 }
 
@@ -375,4 +380,104 @@ async fn nobody_takes_back_what_is_not_theirs() {
     let outcome = elsewhere.refuse("undo", undo, ErrorKind::NotFound).await;
     assert!(outcome.model_text().contains("another workspace"));
     assert_eq!(elsewhere.text("a"), "theirs\n");
+}
+
+/// Renames a ref, as git does in a command that is watched.
+struct RenameRef;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RenameRefInput {
+    /// The ref that goes.
+    from: String,
+    /// The ref that comes.
+    to: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct RenameRefOutput {
+    /// How many parts of git's state changed.
+    changed: usize,
+}
+
+impl Tool for RenameRef {
+    type Input = RenameRefInput;
+    type Output = RenameRefOutput;
+    type Progress = NoProgress;
+    const NAME: &'static str = "rename_ref";
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("Rename a ref", "Renames a ref and changes nothing else.")
+            .effects(Effects::REPLACES)
+            .groups(&["sample"])
+    }
+
+    fn plan(&self, input: &RenameRefInput, cx: &PlanContext) -> Result<Plan, ToolError> {
+        let (from, to) = (cx.path(&input.from, "/from")?, cx.path(&input.to, "/to")?);
+        Ok(Plan::new(Effects::REPLACES)
+            .access(Access::write(from))
+            .access(Access::write(to)))
+    }
+
+    async fn run(
+        &self,
+        input: RenameRefInput,
+        cx: CallContext<NoProgress>,
+    ) -> Result<RenameRefOutput, ToolError> {
+        let (from, to) = (cx.path(&input.from, "/from")?, cx.path(&input.to, "/to")?);
+        let part = cx.repository().read(&from).await?.expect("a ref");
+        let changes = [
+            PartChange {
+                path: from,
+                expected: Some(part.version),
+                bytes: None,
+                mode: None,
+            },
+            PartChange {
+                path: to,
+                expected: None,
+                bytes: Some(part.bytes),
+                mode: Some(part.mode),
+            },
+        ];
+        let versions = cx.repository().replace(&changes).await?;
+        Ok(RenameRefOutput {
+            changed: versions.len(),
+        })
+    }
+}
+
+/// After `git branch -m topic/x topic` a file is where the directory of the branch was.
+#[tokio::test]
+async fn a_branch_goes_back_below_the_name_it_was_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let backend = LocalBackend::open(folder.path(), LocalOptions::default()).unwrap();
+    let tools = tools().into_iter().chain(erase(RenameRef).ok()).collect();
+    let workspace = Workspace {
+        harness: Harness::on(backend.operations()).tools(tools).build(),
+        folder: Some(folder),
+    };
+    let (below, above) = (".git/refs/heads/topic/x", ".git/refs/heads/topic");
+    let id = "1".repeat(40);
+    workspace.put(".git/HEAD", "ref: refs/heads/main\n");
+    workspace.put(&format!(".git/objects/11/{}", &id[2..]), "");
+    workspace.put(below, format!("{id}\n"));
+    let rename = json!({"from": below, "to": above});
+    let renamed = workspace.succeed("rename_ref", rename).await;
+    assert_eq!(workspace.text(above), format!("{id}\n"));
+
+    let undo = undoing(&[&renamed], &[above, below]);
+    let undone = workspace.succeed("undo", undo).await;
+    assert_eq!(
+        structured(&undone)["git_state"],
+        "put_back",
+        "{}",
+        undone.model_text()
+    );
+    assert_eq!(workspace.text(below), format!("{id}\n"));
+    // And an undo of the undo.
+    let redo = undoing(&[&undone], &[above, below]);
+    workspace.succeed("undo", redo).await;
+    assert_eq!(workspace.text(above), format!("{id}\n"));
+    assert_eq!(workspace.bytes(".git/refs/heads/topic.lock"), None);
 }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use haft_contract::{
     ErrorKind, WorkPath,
-    ops::{FileKind, OpsError, ResolvedPath},
+    ops::{FileKind, GitPart, OpsError, ResolvedPath},
 };
 use haft_sandbox::{
     errno,
@@ -98,6 +98,9 @@ impl Walk<'_> {
                 }
                 PathStep::Thing(stat) => {
                     if stat.kind != FileKind::Directory && !self.pending.is_empty() {
+                        if stat.kind == FileKind::File && self.is_below_git_part()? {
+                            return self.keep_the_rest().map(|()| None);
+                        }
                         return Err(self.fail(
                             ErrorKind::NotDirectory,
                             "there is a file where a directory is needed",
@@ -167,6 +170,14 @@ impl Walk<'_> {
         }
         self.resolved.extend(self.pending.drain(..));
         Ok(())
+    }
+
+    /// Whether a part of git's state is asked for and another one is where its directory would be, as
+    /// `topic` is after `git branch -m topic/x topic`. An undo puts `topic/x` back once `topic` is
+    /// gone, so there is nothing there yet; opening it fails.
+    fn is_below_git_part(&self) -> Result<bool, OpsError> {
+        let is_part = |path: &WorkPath| GitPart::of(path).is_some();
+        Ok(self.links == 0 && is_part(self.asked) && is_part(&self.path()?))
     }
 
     fn path(&self) -> Result<WorkPath, OpsError> {

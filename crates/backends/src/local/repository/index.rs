@@ -3,6 +3,11 @@
 //! `git status` rewrites the index whenever a file was touched, so two indexes are compared by their
 //! entries: path, mode, object, stage and flags. The format is that of git's `index-format`, versions
 //! 2 to 4. What does not parse is compared byte by byte.
+//!
+//! Any command may write an index, and in version 4 a few bytes stand for a long path: each one
+//! continues the one before it. So the paths are bounded, each by itself and all together.
+
+use haft_contract::path::MAX_PATH_BYTES;
 
 /// The times, numbers and sizes of a file that begin an entry; the mode is among them.
 const STAT_BYTES: usize = 40;
@@ -15,6 +20,10 @@ const EXTENDED: u16 = 0x4000;
 
 /// The lengths of an object id: SHA-1 and SHA-256.
 const ID_BYTES: [usize; 2] = [20, 32];
+
+/// The most bytes of all paths together. An index that git wrote and that is small enough to be read
+/// has a fraction of it.
+const MAX_ALL_PATHS_BYTES: usize = 64 << 20;
 
 /// The extension that leads to another file, without which the index says little.
 const SPLIT: &[u8] = b"link";
@@ -107,8 +116,13 @@ impl Reader<'_> {
         let count = usize::try_from(self.number(8)?).ok()?;
         let mut at = 12;
         let mut path = Vec::new();
+        let mut all_paths_bytes = 0;
         for _ in 0..count {
             at = self.entry(at, version, &mut path, &mut visit)?;
+            all_paths_bytes += path.len();
+            if all_paths_bytes > MAX_ALL_PATHS_BYTES {
+                return None;
+            }
         }
         // What follows are extensions, and the checksum of all of it.
         let end = self.bytes.len().checked_sub(self.id_bytes)?;
@@ -160,6 +174,9 @@ impl Reader<'_> {
             }
             _ => return None,
         };
+        if path.len() > MAX_PATH_BYTES {
+            return None;
+        }
         visit(IndexEntry {
             mode,
             id,
@@ -199,7 +216,7 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::tracked::TrackedFiles, *};
 
     /// An index of version 2 with one entry.
     fn index(time: u8, id: u8, extension: Option<&[u8; 4]>) -> Vec<u8> {
@@ -226,6 +243,60 @@ mod tests {
             IndexReading::Entries { count: 1, hash } => hash,
             _ => panic!("not an index of one entry"),
         }
+    }
+
+    /// An index of version 4: each path takes so many bytes off the one before it, and adds some.
+    fn version_4(entries: &[(u8, Vec<u8>)]) -> Vec<u8> {
+        let mut bytes = b"DIRC\0\0\0\x04".to_vec();
+        bytes.extend(u32::try_from(entries.len()).unwrap().to_be_bytes());
+        for (strip, suffix) in entries {
+            let mut stat = [0; STAT_BYTES];
+            stat[MODE_AT..MODE_AT + 4].copy_from_slice(&[0, 0, 0x81, 0xa4]);
+            bytes.extend(stat);
+            bytes.extend([7; 20]);
+            bytes.extend([0, 1]);
+            bytes.push(*strip);
+            bytes.extend(suffix);
+            bytes.push(0);
+        }
+        bytes.extend([0; 20]);
+        bytes
+    }
+
+    /// How many entries and how many files an index is read to have; `None` if it is not read.
+    fn counts(bytes: &[u8]) -> (Option<usize>, Option<usize>) {
+        let entries = match read(bytes) {
+            IndexReading::Entries { count, .. } => Some(count),
+            IndexReading::Split | IndexReading::Unknown => None,
+        };
+        let files = TrackedFiles::of(bytes).map(|tracked| tracked.paths().count());
+        (entries, files)
+    }
+
+    /// With 64 bytes more in each path, 16 MiB of index would be 550 GB of paths.
+    #[test]
+    fn paths_that_grow_with_every_entry_are_not_read() {
+        let growing = |count: usize| version_4(&vec![(0, vec![b'x'; 64]); count]);
+        let most = MAX_PATH_BYTES / 64;
+        assert_eq!(counts(&growing(most)), (Some(most), Some(most)));
+        assert_eq!(counts(&growing(most + 1)), (None, None));
+        assert_eq!(counts(&growing(10_000)), (None, None));
+    }
+
+    #[test]
+    fn long_paths_are_read_up_to_a_sum() {
+        let long = |count: usize| {
+            let first = (0, vec![b'x'; MAX_PATH_BYTES]);
+            let other = |at: usize| (2, vec![b'a' + u8::from(at.is_multiple_of(2)), b'y']);
+            let entries: Vec<_> = std::iter::once(first)
+                .chain((1..count).map(other))
+                .collect();
+            version_4(&entries)
+        };
+        let most = MAX_ALL_PATHS_BYTES / MAX_PATH_BYTES;
+        // Its paths are three different ones.
+        assert_eq!(counts(&long(most)), (Some(most), Some(3)));
+        assert_eq!(counts(&long(most + 1)), (None, None));
     }
 
     #[test]

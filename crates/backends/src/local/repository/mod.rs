@@ -7,6 +7,7 @@
 mod blob;
 mod file;
 mod index;
+mod name_conflicts;
 mod objects;
 mod part;
 mod refs;
@@ -88,11 +89,10 @@ impl RepositoryOps for LocalRepository {
         &'a self,
         ids: &'a [String],
     ) -> BoxFuture<'a, Result<Vec<String>, OpsError>> {
-        let (jail, mut ids) = (Arc::clone(&self.jail), ids.to_vec());
+        let (jail, ids) = (Arc::clone(&self.jail), ids.to_vec());
         Box::pin(blocking(move || {
-            let objects = objects::ObjectLookup::open(&jail).map_err(errno::error)?;
-            ids.retain(|id| !objects.has(id));
-            Ok(ids)
+            let objects = objects::ObjectLookup::new(&jail).map_err(errno::error)?;
+            Ok(objects.missing(ids))
         }))
     }
 

@@ -23,10 +23,10 @@ const MAX_PACKED_BYTES: u64 = 4 << 20;
 pub(super) const MAX_REF_BYTES: u64 = 4096;
 
 /// The most refs that are read.
-const MAX_REFS: usize = 20_000;
+pub(super) const MAX_REFS: usize = 20_000;
 
 /// How deep names of refs may be nested.
-const MAX_DEPTH: usize = 32;
+pub(super) const MAX_DEPTH: usize = 32;
 
 /// A ref's value and the mode of the file it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -226,7 +226,8 @@ impl PackedRefs {
         lines.map(PackedLine::of)
     }
 
-    fn all(&self) -> AllRefs {
+    /// Every ref of the file.
+    pub(super) fn all(&self) -> AllRefs {
         let mut all = AllRefs::default();
         let mut strange = blake3::Hasher::new();
         let mut is_strange = false;

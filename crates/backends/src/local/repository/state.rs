@@ -140,7 +140,7 @@ impl RepositoryState {
             remotes: BTreeMap::new(),
             trees: linked_trees(jail)?,
             unfinished: unfinished(jail)?,
-            objects: ObjectLookup::open(jail)?.count()?,
+            objects: ObjectLookup::new(jail)?.count()?,
             locks: top_locks(jail)?,
             refs_gap: None,
             too_many_logs: false,

@@ -30,7 +30,7 @@ struct TrackedFile {
 }
 
 impl TrackedFiles {
-    /// Reads an index; `None` if it cannot be read.
+    /// Reads an index; `None` if it cannot be read, or its paths are longer than any that git writes.
     pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         let mut tracked = index::collect(bytes, |found: &mut Self, entry| {
             let mode = entry.mode.try_into().map_or(0, u32::from_be_bytes);
