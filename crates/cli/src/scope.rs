@@ -10,8 +10,6 @@ use haft_host::{config::ConfigPlaces, this_workspace::RecordedWorkspaces};
 use haft_ledger::StoredLedger;
 use serde_json::Value;
 
-use crate::stop::Stop;
-
 /// Which workspaces.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct WorkspaceArgs {
@@ -32,14 +30,11 @@ impl RecordScope {
         args: WorkspaceArgs,
         ledger: &StoredLedger,
         places: ConfigPlaces,
-    ) -> Result<Self, Stop> {
-        let tenant = TenantId::local();
-        let workspaces = RecordedWorkspaces::read(ledger, &tenant, places);
-        let workspaces = workspaces.await.map_err(|error| Stop::ledger(&error))?;
-        Ok(Self {
-            workspaces,
+    ) -> Self {
+        Self {
+            workspaces: RecordedWorkspaces::read(ledger, &TenantId::local(), places).await,
             is_everywhere: args.all_workspaces,
-        })
+        }
     }
 
     /// Whether what is printed may come from another workspace.

@@ -1,11 +1,7 @@
 //! How large the record is, and making it smaller: what retention removes is removed now. The record of calls
 //! is never cut; its outputs and the files' contents before a change are.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "looks at the sizes of the record's own files; no tool's files"
-)]
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, path::Path};
 
 use haft_contract::{
     TenantId,
@@ -44,24 +40,19 @@ pub async fn measure(
     places: &ConfigPlaces,
 ) -> Result<RecordSize, LedgerError> {
     let workspaces = ledger.workspaces(tenant, MAX_WORKSPACES).await?;
-    let kept = prune(ledger, EVERYTHING).await?;
+    let artifacts = ledger.expiring_artifacts();
+    let artifact_bytes = artifacts.kept_bytes().await?;
     Ok(RecordSize {
         record_bytes: places
             .database
             .is_none()
             .then(|| file_bytes(&places.data_dir.join(DIRECTORY))),
-        artifact_bytes: kept.kept_bytes,
+        artifact_bytes,
         calls: workspaces.iter().map(|workspace| workspace.calls).sum(),
         workspaces: u64::try_from(workspaces.len()).unwrap_or(u64::MAX),
         last: workspaces.iter().map(|workspace| workspace.last).max(),
     })
 }
-
-/// Keeps everything.
-const EVERYTHING: Retention = Retention {
-    kept_for: Duration::MAX,
-    max_total_bytes: u64::MAX,
-};
 
 /// Removes outputs and file contents that are older than this, now.
 pub async fn prune(
@@ -73,6 +64,10 @@ pub async fn prune(
 }
 
 /// The bytes of the files in a directory, without those below.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "looks at the sizes of the record's own files; no tool's files"
+)]
 fn file_bytes(directory: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(directory) else {
         return 0;

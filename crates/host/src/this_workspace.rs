@@ -5,11 +5,14 @@ use std::{collections::HashMap, path::PathBuf};
 
 use haft_contract::{
     TenantId, WorkspaceId,
-    host::{CallFilter, History, LedgerError, StoredCall, StoredWorkspace},
+    host::{CallFilter, History, StoredCall, StoredWorkspace},
     ops::BackendId,
 };
 
-use crate::config::{ConfigPlaces, Settings};
+use crate::{
+    config::{ConfigPlaces, Settings},
+    screen_text::below_home,
+};
 
 /// The most workspaces whose names are read; the rest are known by their ids.
 const MAX_WORKSPACES: usize = 10_000;
@@ -23,13 +26,14 @@ pub struct RecordedWorkspaces {
 }
 
 impl RecordedWorkspaces {
-    /// Reads the names, and finds the workspace that the configuration means.
-    pub async fn read(
-        history: &impl History,
-        tenant: &TenantId,
-        places: ConfigPlaces,
-    ) -> Result<Self, LedgerError> {
-        let known = history.workspaces(tenant, MAX_WORKSPACES).await?;
+    /// Reads the names, and finds the workspace that the configuration means. Without the names, the
+    /// others are known by their ids.
+    pub async fn read(history: &impl History, tenant: &TenantId, places: ConfigPlaces) -> Self {
+        let known = history.workspaces(tenant, MAX_WORKSPACES).await;
+        let known = known.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the names of workspaces cannot be read");
+            Vec::new()
+        });
         let (home, root) = (places.home.clone(), places.workspace.display().to_string());
         let local = WorkspaceId::of_root(&BackendId::new("local"), &root);
         // Looking at the past must work even if today's configuration does not.
@@ -40,11 +44,11 @@ impl RecordedWorkspaces {
             .filter_map(|workspace| Some((workspace.id, workspace.shown?)))
             .collect();
         shown.entry(local.clone()).or_insert(root);
-        Ok(Self {
+        Self {
             here: elsewhere.unwrap_or(local),
             home,
             shown,
-        })
+        }
     }
 
     /// The workspace that is meant when none is named.
@@ -84,11 +88,7 @@ impl RecordedWorkspaces {
     /// A root as a person writes it.
     pub fn below_home(&self, root: &str) -> String {
         let home = self.home.as_ref().and_then(|home| home.to_str());
-        match home.and_then(|home| root.strip_prefix(home)) {
-            Some("") => "~".to_owned(),
-            Some(below) if below.starts_with('/') => format!("~{below}"),
-            Some(_) | None => root.to_owned(),
-        }
+        below_home(root, home)
     }
 }
 
@@ -113,4 +113,30 @@ fn remote(settings: &Settings, known: &[StoredWorkspace]) -> Option<WorkspaceId>
             .next()
             .map_or(none, |workspace| workspace.id.clone()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_testkit::MemoryLedger;
+
+    use super::*;
+    use crate::config::{Env, resolve::Overrides};
+
+    #[tokio::test]
+    async fn a_record_that_cannot_name_its_workspaces_still_has_this_one() {
+        let (work, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let overrides = Overrides {
+            workspace: Some(work.path().to_path_buf()),
+            data_dir: Some(data.path().to_path_buf()),
+            ..Overrides::default()
+        };
+        let places = ConfigPlaces::find(&Env::default(), &overrides).unwrap();
+        let root = places.workspace.display().to_string();
+        let ledger = MemoryLedger::new();
+        ledger.set_down(true);
+        let read = RecordedWorkspaces::read(&ledger, &TenantId::local(), places).await;
+        assert_eq!(read.root(read.here()), root);
+        let other = WorkspaceId::parse("ws-other").unwrap();
+        assert_eq!(read.name(&other), "ws-other");
+    }
 }

@@ -13,7 +13,7 @@ use std::{
 
 use haft_host::{
     config::launcher,
-    package_versions::{PackageVersions, VersionSource},
+    package_versions::{PackageVersions, VersionSource, own_registries},
 };
 use haft_mcp::name::{MAX_SERVER_CHARS, ServerId};
 use serde_json::{Map, Value};
@@ -183,10 +183,11 @@ impl TakenOverServer {
         let Some((program, public)) = launcher::fetches_from(argv) else {
             return;
         };
-        let hosts = launcher::own_registries(argv, &plain_texts(env))
+        let hosts = own_registries(argv, &variables(env))
             .unwrap_or_else(|| public.iter().map(|host| (*host).to_owned()).collect());
         if hosts.is_empty() {
-            let why = "the registry it names is not an address that can be granted";
+            let why = "the registry it names has no host that is known here and may be granted; \
+                       write it into `sandbox.network` of its entry";
             self.notes.push(why.to_owned());
             return;
         }
@@ -291,13 +292,15 @@ impl TakenOverServer {
     }
 }
 
-/// The variables whose values the agent's file has.
-pub(crate) fn plain_texts(env: &BTreeMap<String, EntryValue>) -> BTreeMap<String, String> {
-    let texts = env.iter().filter_map(|(name, given)| match given {
-        EntryValue::Text(text) => Some((name.clone(), text.clone())),
+/// All variables, with the values that the agent's file has.
+pub(crate) fn variables(env: &BTreeMap<String, EntryValue>) -> BTreeMap<String, Option<String>> {
+    let known = |given: &EntryValue| match given {
+        EntryValue::Text(text) => Some(text.clone()),
         EntryValue::Variable { .. } | EntryValue::Foreign(_) => None,
-    });
-    texts.collect()
+    };
+    env.iter()
+        .map(|(name, given)| (name.clone(), known(given)))
+        .collect()
 }
 
 /// A configuration with servers added.
@@ -570,6 +573,13 @@ mod tests {
             assert!(text.contains(&format!("network = {hosts}")), "{text}");
             assert!(servers[0].enabled);
         }
+        // The host of a registry that only the agent knows is not granted, nor is the public one.
+        let unknown = json!({"command": "uvx", "args": ["server==1.2.3"],
+            "env": {"UV_INDEX_URL": "${env:CORP_INDEX}"}});
+        let taken = take(Agent::Cursor, "x", unknown, Secrets::Inline).unwrap();
+        let notes = taken.notes.join("\n");
+        assert!(notes.contains("has no host that is known here"), "{notes}");
+        assert!(!read_back(&[taken]).0.contains("network"));
         let plain = json!({"command": "node", "args": ["server.js"]});
         let taken = take(Agent::Cursor, "x", plain, Secrets::Inline).unwrap();
         assert!(!read_back(&[taken]).0.contains("sandbox"));

@@ -307,10 +307,7 @@ pub(crate) async fn catch_up(ledger: &StoredLedger, app: &App) -> Result<(), Led
 async fn list(args: LogArgs, ledger: &StoredLedger, app: &App) -> Result<Exit, Stop> {
     let tenant = TenantId::local();
     let words = args.search.join(" ");
-    // Lists look at what is not caught up with one by one; in a long record that takes longer.
-    let caught_up = catch_up(ledger, app).await;
-    caught_up.map_err(|error| Stop::ledger(&error))?;
-    let scope = RecordScope::find(args.calls.workspaces, ledger, app.places()?).await?;
+    let scope = app.scope_of(args.calls.workspaces, ledger).await?;
     let filter = args.calls.filter(&scope);
     let is_narrowed = filter != scope.filter() || args.session.is_some() || args.outcome.is_some();
     let mut query = CallQuery {

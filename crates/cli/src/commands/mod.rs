@@ -66,7 +66,7 @@ pub(crate) async fn run(command: Command, app: &App) -> Result<Exit, Stop> {
         Command::Tools(args) => tools::run(&args, app).await,
         Command::Call(args) => call::run(args, app).await,
         Command::Batch(args) => batch::run(args, app).await,
-        Command::Mcp(args) => mcp::run(args, app).await,
+        Command::Mcp(args) => Box::pin(mcp::run(args, app)).await,
         Command::Approvals(args) => approvals::run(&args, app).await,
         Command::Approve(args) => approvals::answer::approve(&args, app).await,
         Command::Deny(args) => approvals::answer::deny(&args, app).await,
@@ -113,8 +113,22 @@ impl App {
         workspaces: WorkspaceArgs,
     ) -> Result<(StoredLedger, RecordScope), Stop> {
         let ledger = self.record().await?;
-        let scope = RecordScope::find(workspaces, &ledger, self.places()?).await?;
+        let scope = self.scope_of(workspaces, &ledger).await?;
         Ok((ledger, scope))
+    }
+
+    /// Which workspaces of the record are meant. Their names are listed with all that is caught up
+    /// with, which takes a while in a long record: a person sees how far it is.
+    pub(crate) async fn scope_of(
+        &self,
+        workspaces: WorkspaceArgs,
+        ledger: &StoredLedger,
+    ) -> Result<RecordScope, Stop> {
+        let places = self.places()?;
+        if let Err(error) = log::catch_up(ledger, self).await {
+            tracing::debug!(%error, "the lists have not caught up");
+        }
+        Ok(RecordScope::find(workspaces, ledger, places).await)
     }
 
     /// Prints notes that are not results.

@@ -7,7 +7,7 @@ use clap::Args;
 use haft_contract::{
     CallEvent, CallId, Principal, SessionId, TenantId, Tool as _, WorkspaceId,
     event::RecordedEvent,
-    host::{CallFilter, CallQuery, Clock as _, History, StoredCall},
+    host::{CallFilter, CallQuery, Clock as _, History, StoredCall, Timestamp},
 };
 use haft_host::config::Env;
 use haft_runtime::SystemClock;
@@ -173,8 +173,12 @@ impl SelectionArgs {
             let own = || principal.session.clone();
             named.clone().unwrap_or_else(own)
         });
+        let since = self.since.map(|ago| {
+            let ago = i64::try_from(ago.as_micros()).unwrap_or(i64::MAX);
+            Timestamp(SystemClock.now().0.saturating_sub(ago))
+        });
         let query = CallQuery {
-            filter: here,
+            filter: CallFilter { since, ..here },
             session,
             limit: MAX_CALLS,
             ..CallQuery::default()
@@ -183,13 +187,7 @@ impl SelectionArgs {
             .calls(&principal.tenant, &query)
             .await
             .map_err(|error| Stop::ledger(&error))?;
-        let now = SystemClock.now();
-        let recent = |call: &&StoredCall| {
-            let age = now.since(call.opened);
-            self.since.is_none_or(|since| age <= since)
-        };
-        let full = found.len() == MAX_CALLS && found.iter().all(|call| recent(&call));
-        if full {
+        if found.len() == MAX_CALLS {
             return Err(Stop::new(
                 Exit::Failed,
                 format!("this selects more than {MAX_CALLS} calls"),
@@ -198,7 +196,6 @@ impl SelectionArgs {
         }
         Ok(found
             .iter()
-            .filter(recent)
             .filter(|call| call.user == principal.user.as_str())
             .map(|call| call.id)
             .collect())
@@ -298,7 +295,7 @@ mod tests {
     use std::sync::Arc;
 
     use clap::Parser;
-    use haft_testkit::{Harness, MemoryLedger};
+    use haft_testkit::{Harness, MemoryLedger, TestClock};
     use haft_tools::builtins;
     use serde_json::json;
 
@@ -361,5 +358,28 @@ mod tests {
         let named = theirs[0].id.to_string();
         let named = found(&ledger, &principal, &[&named], &id("one")).await;
         assert_eq!(named, (Vec::new(), 1));
+    }
+
+    #[tokio::test]
+    async fn only_calls_within_the_time_are_meant() {
+        let ledger = MemoryLedger::new();
+        let here = WorkspaceId::parse("here").unwrap();
+        let principal = haft_testkit::principal();
+        let now = TestClock::at(SystemClock.now());
+        for (clock, file) in [(TestClock::new(), "old"), (now, "new")] {
+            let clock = Arc::new(clock);
+            let harness = Harness::memory()
+                .tools(builtins())
+                .ledger(Arc::new(ledger.clone()))
+                .principal(Arc::clone(&principal))
+                .configure(|runtime| runtime.workspace_id(here.clone()).clock(clock))
+                .build();
+            let input = json!({"path": file, "content": "x"});
+            harness.succeed("write", input).await;
+        }
+        let recent = found(&ledger, &principal, &["--since", "1h"], &here).await;
+        assert_eq!(recent, (vec!["new".to_owned()], 0));
+        let all = found(&ledger, &principal, &["--since", "40000d"], &here).await;
+        assert_eq!(all.0.len(), 2);
     }
 }

@@ -8,7 +8,7 @@ use haft_contract::{
 use serde::Serialize;
 
 use super::{
-    App, log,
+    App,
     scope::{RecordScope, WorkspaceArgs},
 };
 use crate::{
@@ -50,8 +50,6 @@ struct SessionView {
 /// Runs the command.
 pub(crate) async fn run(args: &SessionsArgs, app: &App) -> Result<Exit, Stop> {
     let (ledger, scope) = app.record_of(args.workspaces).await?;
-    let caught_up = log::catch_up(&ledger, app).await;
-    caught_up.map_err(|error| Stop::ledger(&error))?;
     let sessions = ledger
         .sessions(&TenantId::local(), scope.only(), args.limit)
         .await

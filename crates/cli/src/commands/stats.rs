@@ -36,6 +36,9 @@ const MAX_SHOWN: usize = 10;
 /// The days that are shown when no time is named.
 const DAYS: i64 = 13;
 
+/// The microseconds of a day.
+const DAY_US: i64 = 24 * 60 * 60 * 1_000_000;
+
 /// How wide the longest bar is, in columns.
 const BAR_COLUMNS: u64 = 20;
 
@@ -103,16 +106,6 @@ impl CountView {
         }
     }
 
-    fn add(&mut self, other: Self) {
-        self.calls += other.calls;
-        self.asked += other.asked;
-        self.denied += other.denied;
-        self.failed += other.failed;
-        self.ran_us = self.ran_us.saturating_add(other.ran_us);
-        self.waited_us = self.waited_us.saturating_add(other.waited_us);
-        self.bytes = self.bytes.saturating_add(other.bytes);
-    }
-
     fn in_words(self) -> String {
         let mut parts = vec![match self.calls {
             1 => "1 call".to_owned(),
@@ -143,18 +136,16 @@ impl CountView {
 /// Runs the command.
 pub(crate) async fn run(args: &StatsArgs, app: &App) -> Result<Exit, Stop> {
     let (ledger, scope) = app.record_of(args.calls.workspaces).await?;
-    let caught_up = log::catch_up(&ledger, app).await;
-    caught_up.map_err(|error| Stop::ledger(&error))?;
     let now = SystemClock.now();
     let mut filter = args.calls.filter(&scope);
     let since = filter
         .since
         .unwrap_or_else(|| Moment::DaysAgo(DAYS).begin(now));
     filter.since = Some(since);
-    let offset = moment::zoned(now).offset().seconds();
-    let by_day = StatsKey::Day {
-        offset_us: i64::from(offset) * 1_000_000,
-    };
+    let offset_us = i64::from(moment::zoned(now).offset().seconds()) * 1_000_000;
+    let by_day = StatsKey::Day { offset_us };
+    let total = count(&ledger, &filter, StatsKey::All, 1).await?;
+    let total = total.first().map(CountView::of).unwrap_or_default();
     let days = count(&ledger, &filter, by_day, MAX_DAYS).await?;
     let tools = count(&ledger, &filter, StatsKey::Tool, MAX_NAMES).await?;
     let agents = count(&ledger, &filter, StatsKey::Agent, MAX_NAMES).await?;
@@ -163,23 +154,19 @@ pub(crate) async fn run(args: &StatsArgs, app: &App) -> Result<Exit, Stop> {
     } else {
         None
     };
-    let mut total = CountView::default();
-    for row in &days {
-        total.add(CountView::of(row));
-    }
     let is_for_people = app.output.format() == Format::Text;
-    let named = |rows: &[StatsRow]| -> Vec<NamedCount> {
-        let named = rows.iter().map(|row| named(row, &scope, is_for_people));
+    let named = |rows: &[StatsRow], by: StatsKey| -> Vec<NamedCount> {
+        let named = rows.iter().map(|row| named(row, by, &scope, is_for_people));
         named.collect()
     };
     let view = StatsView {
         since: time::rfc3339(since),
         until: filter.until.map(time::rfc3339),
         total,
-        tools: named(&tools),
-        agents: named(&agents),
-        workspaces: workspaces.as_deref().map(named),
-        days: named(&days),
+        tools: named(&tools, StatsKey::Tool),
+        agents: named(&agents, StatsKey::Agent),
+        workspaces: workspaces.map(|rows| named(&rows, StatsKey::Workspace)),
+        days: named(&days, by_day),
     };
     match app.output.format() {
         Format::Json => app.output.json(&view)?,
@@ -189,7 +176,8 @@ pub(crate) async fn run(args: &StatsArgs, app: &App) -> Result<Exit, Stop> {
         }
         Format::Text => {
             let until = filter.until.unwrap_or(now).min(now);
-            app.output.page(&view.page(&scope, &days, (since, until)))?;
+            let range = (day_of(since, offset_us), day_of(until, offset_us));
+            app.output.page(&view.page(&scope, since, &days, range))?;
         }
     }
     Ok(Exit::Ok)
@@ -210,15 +198,21 @@ async fn count(
     rows.map_err(|error| Stop::ledger(&error))
 }
 
-fn named(row: &StatsRow, scope: &RecordScope, is_for_people: bool) -> NamedCount {
-    let name = match &row.group {
-        StatsGroup::Day(day) => date(*day),
-        StatsGroup::Name(name) => match WorkspaceId::parse(name) {
-            // No tool and no agent is named like a workspace's id.
-            Ok(id) if name.starts_with("ws-") && is_for_people => scope.workspaces.name(&id),
-            Ok(id) if name.starts_with("ws-") => scope.workspaces.root(&id),
-            Ok(_) | Err(_) => name.strip_prefix("builtin/").unwrap_or(name).to_owned(),
+fn named(row: &StatsRow, by: StatsKey, scope: &RecordScope, is_for_people: bool) -> NamedCount {
+    let name = match (by, &row.group) {
+        (_, StatsGroup::All) => String::new(),
+        (_, StatsGroup::Day(day)) => date(*day),
+        (StatsKey::Workspace, StatsGroup::Name(name)) => match WorkspaceId::parse(name) {
+            Ok(id) if is_for_people => scope.workspaces.name(&id),
+            Ok(id) => scope.workspaces.root(&id),
+            Err(_) => name.clone(),
         },
+        (StatsKey::Tool, StatsGroup::Name(name)) => {
+            name.strip_prefix("builtin/").unwrap_or(name).to_owned()
+        }
+        (StatsKey::All | StatsKey::Day { .. } | StatsKey::Agent, StatsGroup::Name(name)) => {
+            name.clone()
+        }
     };
     NamedCount {
         name,
@@ -237,8 +231,9 @@ impl StatsView {
     fn page(
         &self,
         scope: &RecordScope,
+        since: Timestamp,
         days: &[StatsRow],
-        (since, until): (Timestamp, Timestamp),
+        (first, last): (i64, i64),
     ) -> Page {
         let mut page = Page::new()
             .styled(Style::Strong, self.total.in_words())
@@ -247,12 +242,12 @@ impl StatsView {
                 format!("  {} since {}", scope.in_words(), time::local(since)),
             )
             .end();
-        let line = calls_of_days(days, since, until);
+        let line = calls_of_days(days, first, last);
         if line.len() > 1 {
             page = page
                 .styled(Style::Dim, "each day  ")
                 .text(sparkline(&line))
-                .styled(Style::Dim, "  ".to_owned() + &date_range(since, until))
+                .styled(Style::Dim, format!("  {} to {}", date(first), date(last)))
                 .end();
         }
         for (title, counts) in [
@@ -270,8 +265,7 @@ impl StatsView {
 }
 
 /// Each day's calls, with the days that have none.
-fn calls_of_days(rows: &[StatsRow], since: Timestamp, until: Timestamp) -> Vec<u64> {
-    let (first, last) = (day_of(since), day_of(until));
+fn calls_of_days(rows: &[StatsRow], first: i64, last: i64) -> Vec<u64> {
     let calls = |day: i64| {
         let row = rows.iter().find(|row| row.group == StatsGroup::Day(day));
         row.map_or(0, |row| row.calls)
@@ -282,14 +276,10 @@ fn calls_of_days(rows: &[StatsRow], since: Timestamp, until: Timestamp) -> Vec<u
         .collect()
 }
 
-fn day_of(at: Timestamp) -> i64 {
-    let epoch = civil::date(1970, 1, 1);
-    let days = epoch.until(moment::zoned(at).date());
-    days.map_or(0, |days| i64::from(days.get_days()))
-}
-
-fn date_range(since: Timestamp, until: Timestamp) -> String {
-    format!("{} to {}", date(day_of(since)), date(day_of(until)))
+/// The number of a day since 1970, cut as the store cuts days: where the clock is ahead of UTC by as much
+/// as it is now, even if it was not at that moment.
+fn day_of(at: Timestamp, offset_us: i64) -> i64 {
+    at.0.saturating_add(offset_us).div_euclid(DAY_US)
 }
 
 fn bars(counts: &[NamedCount]) -> Page {
@@ -317,4 +307,25 @@ fn bars(counts: &[NamedCount]) -> Page {
         page = page.styled(Style::Dim, text).end();
     }
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_in_the_day_that_the_store_counts_it_in() {
+        const HOUR_US: i64 = 60 * 60 * 1_000_000;
+        // Midnight of a day in summer where the clock is two hours ahead of UTC, seen in winter.
+        let midnight = Timestamp(20_000 * DAY_US - 2 * HOUR_US);
+        assert_eq!(day_of(midnight, HOUR_US), 19_999);
+        assert_eq!(day_of(midnight, 2 * HOUR_US), 20_000);
+        let row = |day, calls| StatsRow {
+            calls,
+            ..StatsRow::empty(StatsGroup::Day(day))
+        };
+        let rows = [row(20_001, 3), row(19_999, 2)];
+        let first = day_of(midnight, HOUR_US);
+        assert_eq!(calls_of_days(&rows, first, 20_001), [2, 0, 3]);
+    }
 }

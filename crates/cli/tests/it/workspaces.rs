@@ -359,6 +359,26 @@ fn stats_count_calls_by_day_tool_and_agent() {
     }
     let none = two.here(&["stats", "--until", "2020-01-01", "--since", "2019-01-01"]);
     assert!(none.stderr.contains("no calls"), "{}", none.all());
+    let nothing = [
+        "stats",
+        "--until",
+        "2020-01-01",
+        "--since",
+        "2019-01-01",
+        "--json",
+    ];
+    assert_eq!(two.stage.json(&nothing)["total"]["calls"], 0);
+}
+
+#[test]
+fn an_agent_that_is_named_like_a_workspace_is_counted_by_its_own_name() {
+    let two = Two::with_calls();
+    let sessions = two.stage.json(&["sessions", "--json"]);
+    let id = sessions[0]["workspace_id"].as_str().unwrap().to_owned();
+    two.here(&["call", "read", "mine.txt", "--agent", &id]).ok();
+    let stats = two.stage.json(&["stats", "--json"]);
+    let agents = stats["agents"].as_array().unwrap();
+    assert!(agents.iter().any(|one| one["name"] == id), "{stats}");
 }
 
 #[test]
@@ -368,7 +388,13 @@ fn the_record_is_measured_and_made_smaller() {
     two.stage.write("long.txt", long);
     two.here(&["call", "grep", "pattern=line", "path=long.txt"])
         .ok();
+    // Looking removes nothing, not even what a process that is gone was writing.
+    let record = two.stage.home.join(".local/share/haft/record");
+    let abandoned = record.join("artifacts/writing/half");
+    let file = std::fs::File::create(&abandoned).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH).unwrap();
     let size = two.stage.json(&["record", "size", "--json"]);
+    assert!(abandoned.exists());
     assert_eq!(
         (&size["calls"], &size["workspaces"]),
         (&1.into(), &1.into())

@@ -89,6 +89,8 @@ pub struct StatsQuery {
 /// What calls are grouped by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatsKey {
+    /// Nothing: all calls are one group, also when there are none.
+    All,
     /// The day they were opened, where the clock is this many microseconds ahead of UTC.
     Day {
         /// Microseconds to add to UTC.
@@ -105,6 +107,8 @@ pub enum StatsKey {
 /// What a group has in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StatsGroup {
+    /// Nothing but that they were counted.
+    All,
     /// A day, counted from 1970-01-01.
     Day(i64),
     /// The name of a tool or an agent, or the id of a workspace.

@@ -6,6 +6,7 @@
 //! commands.
 
 mod on_disk;
+mod own_registries;
 mod registry;
 
 use std::{
@@ -14,6 +15,7 @@ use std::{
     time::Duration,
 };
 
+pub use self::own_registries::own_registries;
 use self::registry::Registry;
 use crate::config::launcher::UnpinnedPackage;
 

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{BUILT_IN, DrawingContext, RoomForText, access, items, preview, text};
-use crate::screen_text::{TextLine, Tone, field, most_columns, visible};
+use crate::screen_text::{TextLine, Tone, below_home, field, most_columns, visible};
 
 /// The least space between what happens and who asks on one line. The agent's text has no such run
 /// of spaces: `visible` counts it instead.
@@ -127,13 +127,6 @@ fn who(form: &Map<String, Value>, home: Option<&str>) -> String {
         visible::line(text(principal.and_then(|principal| principal.get(name))))
     };
     let workspace = text(form.get("workspace"));
-    let beneath_home = home
-        .filter(|home| !home.trim_end_matches('/').is_empty())
-        .and_then(|home| workspace.strip_prefix(home.trim_end_matches('/')))
-        .filter(|rest| rest.is_empty() || rest.starts_with('/'));
-    let workspace = match beneath_home {
-        Some(rest) => format!("~{rest}"),
-        None => workspace.to_owned(),
-    };
+    let workspace = below_home(workspace, home);
     [of("agent"), of("kind"), visible::line(&workspace)].join(" · ")
 }

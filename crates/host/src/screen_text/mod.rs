@@ -69,3 +69,35 @@ pub fn most_columns(c: char) -> usize {
         _ => 2,
     }
 }
+
+/// A path as a person writes it: below `~` where it is in the home directory.
+pub fn below_home(path: &str, home: Option<&str>) -> String {
+    // Everything is below `/`, which is nobody's home to shorten.
+    let home = home.map(|home| home.trim_end_matches('/'));
+    let home = home.filter(|home| !home.is_empty());
+    match home.and_then(|home| path.strip_prefix(home)) {
+        Some(below) if below.is_empty() || below.starts_with('/') => format!("~{below}"),
+        Some(_) | None => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_written_below_home_only_where_it_is() {
+        for (path, home, written) in [
+            ("/home/ann/demo", Some("/home/ann"), "~/demo"),
+            ("/home/ann/demo", Some("/home/ann/"), "~/demo"),
+            ("/home/ann", Some("/home/ann/"), "~"),
+            ("/home/anna", Some("/home/ann"), "/home/anna"),
+            ("/srv/demo", Some("/home/ann"), "/srv/demo"),
+            ("/srv/demo", Some("/"), "/srv/demo"),
+            ("/srv/demo", Some(""), "/srv/demo"),
+            ("/srv/demo", None, "/srv/demo"),
+        ] {
+            assert_eq!(below_home(path, home), written, "{path} {home:?}");
+        }
+    }
+}

@@ -45,6 +45,9 @@ pub struct ExpiryReport {
 
 /// Artifacts with retention.
 pub trait ExpiringArtifacts: ArtifactStore {
+    /// The bytes of all artifacts. Only looks: nothing is removed, however old it is.
+    fn kept_bytes(&self) -> BoxFuture<'_, Result<u64, LedgerError>>;
+
     /// Removes artifacts that are older than the retention time, then the oldest until at most the
     /// allowed bytes are kept. What was left behind half written is removed too.
     fn expire(

@@ -178,22 +178,25 @@ pub(crate) async fn stats(
 ) -> Result<Vec<StatsRow>, LedgerError> {
     let mut select = Statement::new("SELECT ");
     match query.by {
+        StatsKey::All => {}
         StatsKey::Day { offset_us } => {
             select.text("(opened_at + ").value(offset_us);
-            select.text(") / ").value(DAY_US).text(" AS day");
+            select.text(") / ").value(DAY_US).text(" AS day, ");
         }
         StatsKey::Tool => {
-            select.text("tool AS name");
+            select.text("tool AS name, ");
         }
         StatsKey::Agent => {
-            select.text("agent AS name");
+            select.text("agent AS name, ");
         }
         StatsKey::Workspace => {
-            select
-                .text("(SELECT w.name FROM workspace w WHERE w.id = call_fact.workspace) AS name");
+            select.text(
+                "(SELECT w.name FROM workspace w WHERE w.id = call_fact.workspace) AS name, ",
+            );
         }
     }
-    select.text(", count(*) AS calls, CAST(sum(asked) AS bigint) AS asked");
+    // The sum of nothing is not a number, where all are one group.
+    select.text("count(*) AS calls, CAST(coalesce(sum(asked), 0) AS bigint) AS asked");
     for (name, terminals) in [
         ("denied", &[Terminal::Denied][..]),
         (
@@ -201,21 +204,22 @@ pub(crate) async fn stats(
             &[Terminal::Failed, Terminal::TimedOut, Terminal::Unknown][..],
         ),
     ] {
-        select.text(", CAST(sum(CASE WHEN terminal IN (0");
+        select.text(", CAST(coalesce(sum(CASE WHEN terminal IN (0");
         for terminal in terminals {
             select.text(", ").value(terminal_number(*terminal));
         }
         select
-            .text(") THEN 1 ELSE 0 END) AS bigint) AS ")
+            .text(") THEN 1 ELSE 0 END), 0) AS bigint) AS ")
             .text(name);
     }
     for name in ["ran_us", "asked_us", "bytes"] {
-        let sum = format!(", CAST(sum({name}) AS bigint) AS {name}");
+        let sum = format!(", CAST(coalesce(sum({name}), 0) AS bigint) AS {name}");
         select.text(&sum);
     }
     select.text(" FROM call_fact");
     filter(&mut select, tenant, &query.filter);
     select.text(match query.by {
+        StatsKey::All => " LIMIT ",
         StatsKey::Day { .. } => " GROUP BY 1 ORDER BY 1 DESC LIMIT ",
         StatsKey::Tool | StatsKey::Agent | StatsKey::Workspace => {
             " GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT "
@@ -223,19 +227,20 @@ pub(crate) async fn stats(
     });
     select.value(row_limit(query.limit.min(MAX_STATS_ROWS)));
     let rows = rows(store, tenant, &select).await?;
-    let is_day = matches!(query.by, StatsKey::Day { .. });
-    rows.iter().map(|row| counted(row, is_day)).collect()
+    rows.iter().map(|row| counted(row, query.by)).collect()
 }
 
-fn counted(row: &Row, is_day: bool) -> Result<StatsRow, LedgerError> {
+fn counted(row: &Row, by: StatsKey) -> Result<StatsRow, LedgerError> {
     let number = |name: &str| column::<i64>(row, name).map(unsigned);
     let micros = |name: &str| number(name).map(Duration::from_micros);
     Ok(StatsRow {
-        group: if is_day {
-            StatsGroup::Day(column(row, "day")?)
-        } else {
-            let name: Option<String> = column(row, "name")?;
-            StatsGroup::Name(name.unwrap_or_default())
+        group: match by {
+            StatsKey::All => StatsGroup::All,
+            StatsKey::Day { .. } => StatsGroup::Day(column(row, "day")?),
+            StatsKey::Tool | StatsKey::Agent | StatsKey::Workspace => {
+                let name: Option<String> = column(row, "name")?;
+                StatsGroup::Name(name.unwrap_or_default())
+            }
         },
         calls: number("calls")?,
         asked: number("asked")?,

@@ -126,6 +126,25 @@ async fn what_is_renewed_is_young_and_what_is_gone_is_told() {
     );
 }
 
+/// Adding up is not expiring: what a process that is gone was writing stays too.
+#[tokio::test]
+async fn adding_up_what_is_kept_removes_nothing() {
+    let fixture = Fixture::new();
+    let artifacts = fixture.open().await.expiring_artifacts();
+    assert_eq!(artifacts.kept_bytes().await.unwrap(), 0);
+    for text in ["one", "three", "one"] {
+        let id = keep(&artifacts, text.as_bytes()).await;
+        date(&fixture, id, 1_000);
+    }
+    let abandoned = fixture.directory().join("artifacts/writing/half");
+    let file = std::fs::File::create(&abandoned).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    let before = kept(&fixture);
+    assert_eq!(before.len(), 3);
+    assert_eq!(artifacts.kept_bytes().await.unwrap(), 8);
+    assert_eq!(kept(&fixture), before);
+}
+
 #[tokio::test]
 async fn a_dropped_writer_leaves_nothing() {
     let fixture = Fixture::new();

@@ -195,7 +195,12 @@ impl History for MemoryLedger {
         Box::pin(async move {
             self.reachable()?;
             let state = self.lock();
-            let mut rows: Vec<StatsRow> = Vec::new();
+            let mut rows: Vec<StatsRow> = match query.by {
+                StatsKey::All => vec![StatsRow::empty(StatsGroup::All)],
+                StatsKey::Day { .. } | StatsKey::Tool | StatsKey::Agent | StatsKey::Workspace => {
+                    Vec::new()
+                }
+            };
             for call in state.stored(tenant).filter(|call| query.filter.wants(call)) {
                 let group = group(&call, query.by);
                 let known = rows.iter().position(|row| row.group == group);
@@ -206,13 +211,15 @@ impl History for MemoryLedger {
                 state.count(&call, &mut rows[index]);
             }
             match query.by {
+                StatsKey::All => {}
                 StatsKey::Day { .. } => rows.sort_by_key(|row| match &row.group {
                     StatsGroup::Day(day) => std::cmp::Reverse(*day),
-                    StatsGroup::Name(_) => std::cmp::Reverse(0),
+                    StatsGroup::All | StatsGroup::Name(_) => std::cmp::Reverse(0),
                 }),
                 StatsKey::Tool | StatsKey::Agent | StatsKey::Workspace => {
                     rows.sort_by_key(|row| {
                         let name = match &row.group {
+                            StatsGroup::All => String::new(),
                             StatsGroup::Name(name) => name.clone(),
                             StatsGroup::Day(day) => day.to_string(),
                         };
@@ -370,6 +377,7 @@ const DAY_US: i64 = 24 * 60 * 60 * 1_000_000;
 
 fn group(call: &StoredCall, by: StatsKey) -> StatsGroup {
     match by {
+        StatsKey::All => StatsGroup::All,
         StatsKey::Day { offset_us } => StatsGroup::Day((call.opened.0 + offset_us) / DAY_US),
         StatsKey::Tool => {
             StatsGroup::Name(call.tool.clone().unwrap_or_else(|| call.asked_tool.clone()))

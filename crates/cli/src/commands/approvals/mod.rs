@@ -132,7 +132,7 @@ pub(crate) async fn run(args: &ApprovalsArgs, app: &App) -> Result<Exit, Stop> {
             ));
         }
         let desk = RecordedQuestions::open(app).await?;
-        let scope = RecordScope::find(args.workspaces, &desk.ledger, app.places()?).await?;
+        let scope = app.scope_of(args.workspaces, &desk.ledger).await?;
         let settling = settle_what_is_left(app)?;
         let questions = watch::WatchedQuestions {
             ledger: desk.ledger.clone(),
@@ -147,7 +147,7 @@ pub(crate) async fn run(args: &ApprovalsArgs, app: &App) -> Result<Exit, Stop> {
         return watched;
     }
     let desk = RecordedQuestions::open(app).await?;
-    let scope = RecordScope::find(args.workspaces, &desk.ledger, app.places()?).await?;
+    let scope = app.scope_of(args.workspaces, &desk.ledger).await?;
     let all = desk.pending(MAX_LISTED).await?.len();
     let pending = pending(&desk.ledger, &scope, MAX_LISTED).await?;
     if app.output.format() == Format::Json {

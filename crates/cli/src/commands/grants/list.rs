@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{App, Exit, GrantPlace, RecordScope, Stop, living, place_of};
+use super::{App, Exit, GrantPlace, Stop, living, place_of};
 use crate::{
     commands::scope::WorkspaceArgs,
     terminal::{Format, Page, Style},
@@ -21,7 +21,7 @@ pub(super) struct ListArgs {
 /// Runs the command.
 pub(super) async fn run(args: ListArgs, app: &App) -> Result<Exit, Stop> {
     let ledger = app.record().await?;
-    let scope = RecordScope::find(args.workspaces, &ledger, app.places()?).await?;
+    let scope = app.scope_of(args.workspaces, &ledger).await?;
     let mut grants = Vec::new();
     let mut elsewhere = 0_usize;
     for grant in living(&ledger).await? {

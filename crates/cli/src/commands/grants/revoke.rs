@@ -5,7 +5,7 @@ use haft_contract::TenantId;
 use haft_contract::host::{Grant, Ledger as _};
 use serde_json::json;
 
-use super::{App, Exit, GrantPlace, RecordScope, Stop, living, place_of};
+use super::{App, Exit, GrantPlace, Stop, living, place_of};
 use crate::{
     commands::scope::WorkspaceArgs,
     terminal::{Format, Page, Style},
@@ -35,7 +35,7 @@ pub(super) async fn run(args: &RevokeArgs, app: &App) -> Result<Exit, Stop> {
         let workspaces = WorkspaceArgs {
             all_workspaces: args.all_workspaces,
         };
-        let scope = RecordScope::find(workspaces, &ledger, app.places()?).await?;
+        let scope = app.scope_of(workspaces, &ledger).await?;
         let mut chosen = Vec::new();
         for grant in &living {
             let place = place_of(grant, &ledger, &scope).await?;

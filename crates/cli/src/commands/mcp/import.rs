@@ -11,7 +11,7 @@ use std::{
 use clap::Args;
 use haft_host::{
     config::{Settings, launcher, mcp::Target, resolve::check},
-    package_versions::{PackageVersions, RegistryUse},
+    package_versions::{PackageVersions, RegistryUse, own_registries},
     state::private,
 };
 use serde_json::{Value, json};
@@ -329,7 +329,7 @@ async fn versions(
         if let ServerTransport::Command { argv, env, .. } = &server.reach
             && known_as(&server, settings).is_none()
         {
-            let named = launcher::own_registries(argv, &takeover::plain_texts(env));
+            let named = own_registries(argv, &takeover::variables(env));
             let packages = if named.is_some() {
                 &mut own
             } else {

@@ -16,10 +16,7 @@ use haft_runtime::SystemClock;
 use serde::Serialize;
 
 use crate::{
-    commands::{
-        App,
-        scope::{RecordScope, WorkspaceArgs},
-    },
+    commands::{App, scope::WorkspaceArgs},
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page, Style, bar},
@@ -136,7 +133,7 @@ pub(super) async fn run(args: ReplayArgs, app: &App) -> Result<Exit, Stop> {
     let of_workspace = if args.workspaces.all_workspaces {
         CallFilter::default()
     } else {
-        let scope = RecordScope::find(args.workspaces, &ledger, app.places()?).await?;
+        let scope = app.scope_of(args.workspaces, &ledger).await?;
         scope.filter()
     };
     let calls = CallFilter {

@@ -65,6 +65,16 @@ impl FileIdentity {
     }
 }
 
+/// An artifact as it lies there, ordered by age.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct KeptFile {
+    /// When it was written or renewed, in microseconds since 1970.
+    written: i64,
+    bytes: u64,
+    /// Its folder and its name.
+    path: PathBuf,
+}
+
 /// The result of looking an artifact up.
 enum FoundArtifact {
     Whole(File),
@@ -87,6 +97,14 @@ impl FileArtifacts {
 }
 
 impl ExpiringArtifacts for FileArtifacts {
+    fn kept_bytes(&self) -> BoxFuture<'_, Result<u64, LedgerError>> {
+        let folders = Arc::clone(&self.folders);
+        Box::pin(blocking(move || {
+            let kept = folders.kept()?;
+            Ok(kept.iter().map(|file| file.bytes).sum::<u64>())
+        }))
+    }
+
     fn expire(
         &self,
         now: Timestamp,
@@ -270,8 +288,9 @@ impl Folders {
         Ok(FoundArtifact::Whole(file))
     }
 
-    fn expire(&self, now: Timestamp, retention: Retention) -> io::Result<ExpiryReport> {
-        let mut kept: Vec<(i64, u64, PathBuf)> = Vec::new();
+    /// Every artifact.
+    fn kept(&self) -> io::Result<Vec<KeptFile>> {
+        let mut kept = Vec::new();
         for folder in self.root.names()? {
             if folder.len() != 2 {
                 continue;
@@ -285,16 +304,30 @@ impl Folders {
                     Err(error) => return Err(error),
                 };
                 let path = PathBuf::from(folder.path().file_name().unwrap_or_default());
-                kept.push((written_at(&metadata), metadata.len(), path.join(name)));
+                kept.push(KeptFile {
+                    written: written_at(&metadata),
+                    bytes: metadata.len(),
+                    path: path.join(name),
+                });
             }
         }
+        Ok(kept)
+    }
+
+    fn expire(&self, now: Timestamp, retention: Retention) -> io::Result<ExpiryReport> {
+        let mut kept = self.kept()?;
         kept.sort();
         let oldest = before(now, retention.kept_for);
         let mut expired = ExpiryReport {
-            kept_bytes: kept.iter().map(|(_, bytes, _)| bytes).sum(),
+            kept_bytes: kept.iter().map(|file| file.bytes).sum(),
             ..ExpiryReport::default()
         };
-        for (written, bytes, path) in kept {
+        for KeptFile {
+            written,
+            bytes,
+            path,
+        } in kept
+        {
             if written >= oldest && expired.kept_bytes <= retention.max_total_bytes {
                 break;
             }

@@ -47,6 +47,20 @@ pub(super) async fn expire(
     Ok(report)
 }
 
+/// The bytes of all contents. Only lists them.
+pub(super) async fn kept_bytes(bucket: &Bucket) -> Result<u64, LedgerError> {
+    let mut listed = bucket.list(ObjectKind::Content);
+    let mut bytes = 0_u64;
+    loop {
+        let next = async { listed.next().await.transpose() };
+        let Some(meta) = within(next).await? else {
+            return Ok(bytes);
+        };
+        let content = NamedObject::of(&meta);
+        bytes = bytes.saturating_add(content.map_or(0, |content| content.bytes));
+    }
+}
+
 /// A content that may have to go, ordered by age.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
@@ -123,6 +137,21 @@ struct NamedObject {
     written: i64,
 }
 
+impl NamedObject {
+    /// None if its name is no hash; then it is not ours.
+    fn of(meta: &ObjectMeta) -> Option<Self> {
+        let name = meta.location.filename().unwrap_or_default();
+        let is_hash =
+            name.len() == NAME_LETTERS && name.bytes().all(|letter| letter.is_ascii_hexdigit());
+        let ObjectVersion { bytes, written, .. } = ObjectVersion::of(meta);
+        is_hash.then(|| Self {
+            name: name.to_owned(),
+            bytes,
+            written,
+        })
+    }
+}
+
 impl NameOrder {
     fn new(listed: BoxStream<'static, object_store::Result<ObjectMeta>>) -> Self {
         Self {
@@ -138,26 +167,18 @@ impl NameOrder {
             let Some(meta) = within(next).await? else {
                 return Ok(None);
             };
-            let name = meta.location.filename().unwrap_or_default();
-            let is_hash =
-                name.len() == NAME_LETTERS && name.bytes().all(|letter| letter.is_ascii_hexdigit());
-            if !is_hash {
+            let Some(object) = NamedObject::of(&meta) else {
                 continue;
-            }
+            };
             // Out of order, a renewal would be missed and something young removed.
-            if *name <= *self.last {
+            if object.name <= self.last {
                 return Err(LedgerError::new(
                     LedgerErrorKind::Unavailable,
                     "the artifact storage does not list names in order, so nothing can be removed safely; remove old objects with a rule of the bucket",
                 ));
             }
-            name.clone_into(&mut self.last);
-            let ObjectVersion { bytes, written, .. } = ObjectVersion::of(&meta);
-            return Ok(Some(NamedObject {
-                name: self.last.clone(),
-                bytes,
-                written,
-            }));
+            self.last.clone_from(&object.name);
+            return Ok(Some(object));
         }
     }
 }

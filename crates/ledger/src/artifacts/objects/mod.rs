@@ -69,6 +69,9 @@ const MAX_RENEWALS: usize = 65_536;
 /// How long removing old artifacts may take in all.
 const EXPIRE_WITHIN: Duration = Duration::from_mins(10);
 
+/// How long adding up what is kept may take in all.
+const MEASURE_WITHIN: Duration = Duration::from_mins(10);
+
 /// Artifacts as objects.
 pub(crate) struct ObjectArtifacts {
     objects: Arc<Objects>,
@@ -174,6 +177,20 @@ impl ArtifactStore for ObjectArtifacts {
 }
 
 impl ExpiringArtifacts for ObjectArtifacts {
+    fn kept_bytes(&self) -> BoxFuture<'_, Result<u64, LedgerError>> {
+        let objects = Arc::clone(&self.objects);
+        Box::pin(async move {
+            let kept = expire::kept_bytes(&objects.bucket);
+            match tokio::time::timeout(MEASURE_WITHIN, kept).await {
+                Ok(kept) => kept,
+                Err(_) => Err(LedgerError::new(
+                    LedgerErrorKind::Unavailable,
+                    "listing the artifacts took too long",
+                )),
+            }
+        })
+    }
+
     fn expire(
         &self,
         now: Timestamp,

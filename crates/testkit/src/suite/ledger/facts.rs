@@ -191,7 +191,8 @@ pub async fn sessions_and_workspaces_are_told_apart(fixture: impl LedgerFixture)
     );
 }
 
-/// Counts by day, tool, agent and workspace, of what a filter means, and of nobody else's calls.
+/// Counts by day, tool, agent and workspace, and all together, of what a filter means, and of nobody else's
+/// calls.
 pub async fn calls_are_counted_in_groups(fixture: impl LedgerFixture) {
     const DAY: u64 = 24 * 60 * 60;
     let (here, there) = (workspace("here"), workspace("there"));
@@ -256,13 +257,29 @@ pub async fn calls_are_counted_in_groups(fixture: impl LedgerFixture) {
         counts,
         [(&name(here.as_str()), 4), (&name(there.as_str()), 1)]
     );
-    let one = StatsQuery {
-        filter: CallFilter::default(),
-        by: StatsKey::Agent,
-        limit: 1,
-    };
-    let one = works("stats", fixture.history().stats(&local(), &one).await);
-    assert_eq!(one.len(), 1);
+    // Fewer groups than there are, but all calls.
+    for (by, calls) in [
+        (StatsKey::Agent, 3_u64),
+        (StatsKey::Day { offset_us: 0 }, 3),
+        (StatsKey::All, 5),
+    ] {
+        let one = StatsQuery {
+            filter: CallFilter::default(),
+            by,
+            limit: 1,
+        };
+        let one = works("stats", fixture.history().stats(&local(), &one).await);
+        let counts: Vec<u64> = one.iter().map(|row| row.calls).collect();
+        assert_eq!(counts, [calls], "{by:?}");
+    }
+    let all = stats(StatsKey::All, CallFilter::of_workspace(here)).await;
+    assert_eq!(all, [expect(StatsGroup::All, 4, 1, 1, 3)]);
+    let none = stats(
+        StatsKey::All,
+        CallFilter::of_workspace(workspace("nowhere")),
+    )
+    .await;
+    assert_eq!(none, [StatsRow::empty(StatsGroup::All)]);
 }
 
 fn workspace(name: &str) -> WorkspaceId {
