@@ -107,15 +107,18 @@ pub(crate) enum Color {
 /// Who calls.
 #[derive(Debug, Default, Args)]
 pub(crate) struct IdentityArgs {
-    /// The agent that asks [default: cli]
+    /// The agent that asks [default: cli, or mcp for `haft mcp`]
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
-    /// The conversation it asks in [default: main]
+    /// The agent that started it; may be repeated, the nearest first. It may do no more than any of them
+    #[arg(long = "parent-agent", value_name = "NAME")]
+    pub(crate) parent_agents: Vec<String>,
+    /// The conversation it asks in [default: main, or a new one for `haft mcp`]
     #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<String>,
-    /// What kind of conversation that is
-    #[arg(long, value_name = "KIND", default_value = "main")]
-    pub(crate) session_kind: Kind,
+    /// What kind of conversation that is [default: main, or subagent with a parent agent]
+    #[arg(long, value_name = "KIND")]
+    pub(crate) session_kind: Option<Kind>,
     /// The channel the conversation came from
     #[arg(long, value_name = "NAME")]
     pub(crate) channel: Option<ChannelId>,
@@ -127,21 +130,65 @@ pub(crate) struct IdentityArgs {
 impl IdentityArgs {
     /// The caller, from the command line and the environment.
     pub(crate) fn principal(&self, env: &Env) -> Result<Arc<Principal>, Stop> {
-        let refused =
-            |error: IdentityError| Stop::usage(error.to_string(), "choose a shorter, plainer name");
-        let user = env.user_id().map_err(refused)?;
-        let agent = self.agent.as_deref().or(env.agent.as_deref());
-        let session = self.session.as_deref().or(env.session.as_deref());
+        self.principal_or(env, "cli", || "main".to_owned())
+    }
+
+    /// The caller, with these names for an agent and a session that nobody named.
+    pub(crate) fn principal_or(
+        &self,
+        env: &Env,
+        agent: &str,
+        session: impl FnOnce() -> String,
+    ) -> Result<Arc<Principal>, Stop> {
+        let named_agent = self.agent.as_deref().or(env.agent.as_deref());
+        let named_session = self.session.clone().or_else(|| env.session.clone());
         let mut principal = Principal::local(
-            user,
-            AgentId::parse(agent.unwrap_or("cli")).map_err(refused)?,
-            SessionId::parse(session.unwrap_or("main")).map_err(refused)?,
+            env.user_id().map_err(refused)?,
+            AgentId::parse(named_agent.unwrap_or(agent)).map_err(refused)?,
+            SessionId::parse(&named_session.unwrap_or_else(session)).map_err(refused)?,
         );
-        principal.session_kind = self.session_kind.into();
-        principal.scopes = self.scopes.iter().cloned().collect();
-        principal.channel.clone_from(&self.channel);
+        principal.ancestors = either(&self.parent_agents, &env.parent_agents)
+            .map(|agent| AgentId::parse(agent).map_err(refused))
+            .collect::<Result<_, _>>()?;
+        principal.scopes = if self.scopes.is_empty() {
+            let scopes = env.scopes.iter().map(|scope| Scope::parse(scope));
+            scopes.collect::<Result<_, _>>().map_err(refused)?
+        } else {
+            self.scopes.iter().cloned().collect()
+        };
+        let channel = env.channel.as_deref().map(ChannelId::parse).transpose();
+        principal.channel = self.channel.clone().or(channel.map_err(refused)?);
+        principal.session_kind = match (self.session_kind, &env.session_kind) {
+            (Some(kind), _) => kind.into(),
+            (None, Some(word)) => Kind::from_str(word, false)
+                .map_err(|_| unknown_kind(word))?
+                .into(),
+            (None, None) if principal.ancestors.is_empty() => SessionKind::Main,
+            (None, None) => SessionKind::Subagent,
+        };
         Ok(Arc::new(principal))
     }
+}
+
+/// What the command line names, or else the environment.
+fn either<'a>(arguments: &'a [String], variable: &'a [String]) -> std::slice::Iter<'a, String> {
+    if arguments.is_empty() {
+        variable.iter()
+    } else {
+        arguments.iter()
+    }
+}
+
+fn refused(error: IdentityError) -> Stop {
+    Stop::usage(error.to_string(), "choose a shorter, plainer name")
+}
+
+fn unknown_kind(word: &str) -> Stop {
+    let kinds = SessionKind::ALL.map(SessionKind::as_str).join(", ");
+    Stop::usage(
+        format!("HAFT_SESSION_KIND is `{word}`, which is not a kind of session"),
+        format!("set it to one of {kinds}, or unset it"),
+    )
 }
 
 /// What kind of conversation a session is.

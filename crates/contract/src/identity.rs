@@ -202,6 +202,9 @@ pub struct Principal {
     pub session: SessionId,
     /// What kind of conversation it is.
     pub session_kind: SessionKind,
+    /// What kind it was before the caller narrowed itself for this call. The rules of both kinds
+    /// apply, so that calling itself something else never gives a caller more.
+    pub narrowed_from: Option<SessionKind>,
     /// The channel the conversation came from, if any.
     pub channel: Option<ChannelId>,
     /// The scopes of the credential used for the call.
@@ -218,9 +221,27 @@ impl Principal {
             ancestors: Vec::new(),
             session,
             session_kind: SessionKind::Main,
+            narrowed_from: None,
             channel: None,
             scopes: BTreeSet::new(),
         }
+    }
+
+    /// Makes it a caller in another kind of session, to which the rules of both kinds apply.
+    pub fn narrow_session(&mut self, kind: SessionKind) {
+        let first = self.narrowed_from.unwrap_or(self.session_kind);
+        self.narrowed_from = (first != kind).then_some(first);
+        self.session_kind = kind;
+    }
+
+    /// The kinds of session whose rules apply.
+    pub fn session_kinds(&self) -> impl Iterator<Item = SessionKind> + use<> {
+        self.narrowed_from.into_iter().chain([self.session_kind])
+    }
+
+    /// Whether another agent, or another session, started this one.
+    pub fn is_subagent(&self) -> bool {
+        !self.ancestors.is_empty() || self.session_kind == SessionKind::Subagent
     }
 }
 

@@ -14,11 +14,18 @@ use haft_contract::{
 };
 // One definition of deceptive characters, for text on a terminal and in a client's form.
 use haft_mcp::foreign::is_deceptive;
-use haft_policy::{CedarPolicy, PolicySource, grant::narrowest_rules};
+use haft_policy::{
+    CedarPolicy, PolicySource,
+    grant::{is_never_offered, narrowest_rules},
+};
 use haft_runtime::registry::{Entry, Registry};
 
 /// The largest edit distance between a suggested agent's name and what was written.
 const MAX_NAME_DISTANCE: usize = 2;
+
+/// What is said about a command that nobody should allow for good.
+const NEVER_OFFERED: &str = "no rule is offered for this command, because one mistake with it \
+                             costs too much; if it must be run, run it yourself";
 
 /// Finds rules that would allow calls.
 #[derive(Debug, Clone)]
@@ -89,6 +96,9 @@ impl Suggest {
     /// A sentence about what would let this plan pass without asking.
     pub fn sentence(&self, principal: &Principal, plan: &SealedPlan) -> String {
         // It is better to correct a misspelt agent than to allow more.
+        if is_never_offered(plan) {
+            return NEVER_OFFERED.to_owned();
+        }
         self.about_stranger(principal)
             .or_else(|| self.to_allow(principal, plan))
             .unwrap_or_else(|| {
@@ -100,6 +110,9 @@ impl Suggest {
 
     /// A sentence about what would let this plan pass without asking, if anything would.
     pub fn to_allow(&self, principal: &Principal, plan: &SealedPlan) -> Option<String> {
+        if is_never_offered(plan) {
+            return None;
+        }
         let tool = self.tool(plan)?;
         let question = Question {
             principal,

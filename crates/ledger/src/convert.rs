@@ -96,6 +96,7 @@ pub(crate) fn stored_principal(principal: &Principal) -> row::StoredPrincipal {
         ancestors: principal.ancestors.iter().map(AgentId::to_string).collect(),
         session: principal.session.to_string(),
         session_kind: principal.session_kind.to_string(),
+        narrowed_from: principal.narrowed_from.as_ref().map(SessionKind::to_string),
         channel: principal.channel.as_ref().map(ChannelId::to_string),
         scopes: principal.scopes.iter().map(Scope::to_string).collect(),
     }
@@ -114,6 +115,10 @@ pub(crate) fn principal_from(stored: &row::StoredPrincipal) -> Option<Principal>
             .collect::<Option<_>>()?,
         session: SessionId::parse(&stored.session).ok()?,
         session_kind: session_kind(&stored.session_kind)?,
+        narrowed_from: match &stored.narrowed_from {
+            Some(kind) => Some(session_kind(kind)?),
+            None => None,
+        },
         channel: match &stored.channel {
             Some(channel) => Some(ChannelId::parse(channel).ok()?),
             None => None,

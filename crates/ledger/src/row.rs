@@ -45,6 +45,8 @@ pub(crate) struct StoredPrincipal {
     pub(crate) ancestors: Vec<String>,
     pub(crate) session: String,
     pub(crate) session_kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) narrowed_from: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) channel: Option<String>,
     pub(crate) scopes: Vec<String>,

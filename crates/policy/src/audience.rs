@@ -2,11 +2,11 @@
 //!
 //! Presets only ever add up: the strictest answer of all that apply wins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use haft_contract::{
     AgentId, Principal,
-    identity::{ChannelId, SessionKind, TenantId, UserId},
+    identity::{ChannelId, Scope, SessionKind, TenantId, UserId},
 };
 
 use crate::preset::Preset;
@@ -25,15 +25,23 @@ pub(crate) struct Presets {
     pub(crate) tenants: BTreeMap<TenantId, Option<Preset>>,
     /// The same for users.
     pub(crate) users: BTreeMap<UserId, Option<Preset>>,
+    /// The scopes that rules name.
+    pub(crate) scopes: BTreeSet<Scope>,
+    /// Whether a rule is about agents that another one started.
+    pub(crate) about_subagents: bool,
 }
 
-/// What rules can distinguish about the caller besides agent, session and channel: tenant and user,
-/// each only if a section names it. Anyone not named is like everybody else, so that a cached
-/// answer for one of them serves all.
+/// What rules can distinguish about the caller besides agent, session and channel: tenant, user,
+/// scopes, and whether another agent started it, each only if a rule names it. Anyone not named is
+/// like everybody else, so that a cached answer for one of them serves all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct NamedPrincipal {
     pub(crate) tenant: Option<TenantId>,
     pub(crate) user: Option<UserId>,
+    pub(crate) scopes: BTreeSet<Scope>,
+    pub(crate) is_subagent: bool,
+    /// The other kind of session whose rules apply.
+    pub(crate) narrowed_from: Option<SessionKind>,
 }
 
 /// What one file says about everyone and about agents.
@@ -60,26 +68,35 @@ impl Presets {
             .find(|file| !file.agents.is_empty() && !file.agents.contains_key(agent))
     }
 
-    /// A principal's tenant and user, if a section names them.
+    /// What rules name of a principal.
     pub(crate) fn named(&self, principal: &Principal) -> NamedPrincipal {
         let tenant = self.tenants.contains_key(&principal.tenant);
         let user = self.users.contains_key(&principal.user);
         NamedPrincipal {
             tenant: tenant.then(|| principal.tenant.clone()),
             user: user.then(|| principal.user.clone()),
+            scopes: self
+                .scopes
+                .intersection(&principal.scopes)
+                .cloned()
+                .collect(),
+            narrowed_from: principal.narrowed_from,
+            is_subagent: self.about_subagents && principal.is_subagent(),
         }
     }
 
     /// The presets that apply, without repetition: the agent's own or everyone's, plus those of the
     /// tenant, the user, the session's kind and the channel.
     pub(crate) fn of(&self, principal: &Principal, agent: &AgentId) -> Vec<Preset> {
-        let session = self.sessions.get(&principal.session_kind).copied();
+        let kinds = principal.session_kinds();
+        let sessions = kinds.map(|kind| self.sessions.get(&kind).copied());
         let channel = principal.channel.as_ref();
         let channel = channel.and_then(|channel| self.channels.get(channel).copied());
         let mut presets = vec![self.of_agent(agent)];
         let tenant = self.tenants.get(&principal.tenant).copied().flatten();
         let user = self.users.get(&principal.user).copied().flatten();
-        for preset in [tenant, user, session, channel].into_iter().flatten() {
+        let others = [tenant, user, channel].into_iter().chain(sessions);
+        for preset in others.flatten() {
             if !presets.contains(&preset) {
                 presets.push(preset);
             }

@@ -83,18 +83,21 @@ fn is_same(one: &Rule, other: &Rule) -> bool {
         && one.selector == other.selector
         && pattern_text(one) == pattern_text(other)
         && one.after == other.after
+        && one.in_doubt == other.in_doubt
 }
 
 /// Whether a newer rule denies at least what an older deny rule denied.
 fn covers_denial(old: &Rule, new: &Rule) -> bool {
     let everyone = new.section == Section::Everyone || new.section == old.section;
     let always = new.after.is_empty() || new.after == old.after;
+    let certain = new.in_doubt <= old.in_doubt;
     let pattern = match &new.pattern {
         None => true,
         Some(pattern) if pattern.is_all() => true,
         Some(_) => pattern_text(new) == pattern_text(old) || literal_is_covered(old, new),
     };
-    new.verdict == Verdict::Deny && everyone && always && new.selector == old.selector && pattern
+    let all = everyone && always && certain && pattern;
+    new.verdict == Verdict::Deny && all && new.selector == old.selector
 }
 
 fn pattern_text(rule: &Rule) -> Option<&str> {

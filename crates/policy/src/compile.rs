@@ -12,6 +12,7 @@ use haft_contract::{PathMode, host::Verdict};
 
 use crate::{
     facts::Action,
+    in_doubt::InDoubt,
     pattern::PatternScope,
     preset::Preset,
     rule::{Rule, Section, Selector},
@@ -130,6 +131,9 @@ fn cedar(rule: &Rule) -> String {
     };
     let _ = writeln!(text, "@rule({})", literal(&origin.text));
     let _ = writeln!(text, "@source({})", literal(&source));
+    if rule.in_doubt != InDoubt::default() {
+        let _ = writeln!(text, "@in_doubt({})", literal(rule.in_doubt.as_str()));
+    }
     text.push_str(match rule.verdict {
         Verdict::Allow => "permit (",
         Verdict::Ask | Verdict::Deny => "forbid (",
@@ -143,7 +147,10 @@ fn cedar(rule: &Rule) -> String {
         | Section::NonMainSessions
         | Section::Channel(_)
         | Section::Tenant(_)
-        | Section::User(_) => text.push_str("principal, "),
+        | Section::User(_)
+        | Section::Scope(_)
+        | Section::WithoutScope(_)
+        | Section::Subagents => text.push_str("principal, "),
     }
     text.push_str(match rule.selector {
         Selector::Accesses(PathMode::Read) => "action == Action::\"read\", ",
@@ -181,7 +188,7 @@ fn section_condition(section: &Section) -> Option<String> {
     match section {
         Section::Everyone | Section::Agent(_) => None,
         Section::Session(kind) => Some(format!(
-            "principal.session_kind == {}",
+            "principal.session_kinds.contains({})",
             literal(kind.as_str())
         )),
         Section::NonMainSessions => Some("principal.session_kind != \"main\"".to_owned()),
@@ -197,6 +204,15 @@ fn section_condition(section: &Section) -> Option<String> {
             "principal has user && principal.user == {}",
             literal(user.as_str())
         )),
+        Section::Scope(scope) => Some(format!(
+            "principal.scopes.contains({})",
+            literal(scope.as_str())
+        )),
+        Section::WithoutScope(scope) => Some(format!(
+            "!principal.scopes.contains({})",
+            literal(scope.as_str())
+        )),
+        Section::Subagents => Some("principal.is_subagent".to_owned()),
     }
 }
 

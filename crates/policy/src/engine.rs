@@ -6,7 +6,7 @@
 //! evaluation.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     sync::{Arc, LazyLock},
 };
@@ -80,6 +80,8 @@ impl CedarPolicy {
             channels: BTreeMap::new(),
             tenants: BTreeMap::new(),
             users: BTreeMap::new(),
+            scopes: BTreeSet::new(),
+            about_subagents: false,
         };
         Self::new(Vec::new(), presets, ToolSettings::default())
     }
@@ -105,7 +107,7 @@ impl CedarPolicy {
         Ok(policy)
     }
 
-    /// The settings of tools: session levels and sandbox modes.
+    /// The settings of tools: session levels, routes of sub-agents and sandbox modes.
     pub fn tool_settings(&self) -> &ToolSettings {
         &self.settings
     }
@@ -197,10 +199,10 @@ impl CedarPolicy {
             // from other text: a rule over command texts is reason enough to ask.
             (Some(access @ Access::Process(process)), CommandPart::Whole) => {
                 let of_commands = COMMAND_TOOL.as_ref().map(command_tool);
-                let spoken_of = self.index.speaks_of_commands(slots)
+                let spoken_of = self.index.speaks_of_commands(slots, call.held)
                     || of_commands.is_some_and(|tool| {
                         let slots = self.index.slots(question.principal, agent, &tool);
-                        self.index.speaks_of_commands(&slots)
+                        self.index.speaks_of_commands(&slots, call.held)
                     });
                 let shell = ShellFacts {
                     ordinary: !spoken_of,
@@ -381,7 +383,8 @@ impl CedarPolicy {
                         rule.origin
                     )
                 } else {
-                    format!("{} {verb} {what}", rule.origin)
+                    let why = self.why_of_setting(*number).unwrap_or_default();
+                    format!("{} {verb} {what}{why}", rule.origin)
                 }
             }
             (DecidingCause::Protected { why, .. }, _) => {

@@ -10,12 +10,13 @@ use haft_contract::{
     Access, PathAccess, PathMode, PathScope, Principal, ToolKey, ToolName, WorkPath,
     access::ProcessAct,
     host::{ToolFacts, Verdict},
-    identity::{AgentId, SessionKind},
+    identity::{AgentId, Scope, SessionKind},
 };
 
 use crate::{
     command_pattern::PatternReach,
     facts::groups,
+    in_doubt::InDoubt,
     pattern::{Pattern, PatternKind, PatternScope},
     pattern_index::{self, PatternId, Patterns},
     rule::{Rule, Section, Selector, name_matches},
@@ -26,6 +27,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     sections: HashMap<Section, u32>,
+    /// The scopes that sections ask about.
+    scopes: BTreeSet<Scope>,
     named: HashMap<ToolName, u32>,
     provided: HashMap<ToolKey, u32>,
     groups: HashMap<String, u32>,
@@ -39,6 +42,10 @@ pub(crate) struct Index {
     strict: HashMap<(u32, u32), Vec<usize>>,
     /// Where a deny or ask rule matches texts, such as commands.
     texts: HashSet<(u32, u32)>,
+    /// Where one does that no sandbox decides about.
+    doubtful_texts: HashSet<(u32, u32)>,
+    /// The rules that leave it to a sandbox where they may apply.
+    left_to_sandbox: HashSet<usize>,
     /// Whether any allow rule at all exists for this section and tool.
     allows: HashMap<(u32, u32), usize>,
     pattern_ids: HashMap<(PatternScope, PatternKind, String), PatternId>,
@@ -86,6 +93,7 @@ impl Index {
     fn add(&mut self, number: usize, rule: &Rule) {
         let next = u32::try_from(self.sections.len()).unwrap_or(u32::MAX);
         let section = *self.sections.entry(rule.section.clone()).or_insert(next);
+        self.scopes.extend(rule.section.scope().cloned());
         let selector = self.selector(&rule.selector);
         let pattern = rule.pattern.as_ref().map(|pattern| self.pattern(pattern));
         self.rules
@@ -101,6 +109,14 @@ impl Index {
             }
             if pattern.words.is_some() {
                 self.texts.insert((section, selector));
+                match rule.in_doubt {
+                    InDoubt::Ask => {
+                        self.doubtful_texts.insert((section, selector));
+                    }
+                    InDoubt::Sandbox => {
+                        self.left_to_sandbox.insert(number);
+                    }
+                }
             }
         }
         if rule.verdict == Verdict::Allow {
@@ -160,19 +176,27 @@ impl Index {
     }
 
     fn sections_of(&self, principal: &Principal, agent: &AgentId) -> Vec<u32> {
-        let kind = principal.session_kind;
-        let non_main = (kind != SessionKind::Main).then_some(Section::NonMainSessions);
+        let is_main = principal.session_kind == SessionKind::Main;
+        let non_main = (!is_main).then_some(Section::NonMainSessions);
         [
             Some(Section::Everyone),
             Some(Section::Agent(agent.clone())),
-            Some(Section::Session(kind)),
             non_main,
             principal.channel.clone().map(Section::Channel),
             Some(Section::Tenant(principal.tenant.clone())),
             Some(Section::User(principal.user.clone())),
+            principal.is_subagent().then_some(Section::Subagents),
         ]
         .into_iter()
         .flatten()
+        .chain(principal.session_kinds().map(Section::Session))
+        .chain(self.scopes.iter().map(|scope| {
+            if principal.scopes.contains(scope) {
+                Section::Scope(scope.clone())
+            } else {
+                Section::WithoutScope(scope.clone())
+            }
+        }))
         .filter_map(|section| self.sections.get(&section).copied())
         .collect()
     }
@@ -288,13 +312,17 @@ impl Index {
         self.strict_rules(slots, slots.selectors.iter().copied().chain(accesses))
     }
 
-    /// Whether a deny or ask rule matches command texts of this tool.
-    pub(crate) fn speaks_of_commands(&self, slots: &Slots) -> bool {
+    /// Whether a deny or ask rule matches command texts of this tool, and a person decides in doubt.
+    /// `held`: a sandbox without network holds what is run.
+    pub(crate) fn speaks_of_commands(&self, slots: &Slots, held: bool) -> bool {
+        let texts = if held {
+            &self.doubtful_texts
+        } else {
+            &self.texts
+        };
         slots.sections.iter().any(|section| {
-            slots
-                .selectors
-                .iter()
-                .any(|selector| self.texts.contains(&(*section, *selector)))
+            let mut selectors = slots.selectors.iter();
+            selectors.any(|selector| texts.contains(&(*section, *selector)))
         })
     }
 
@@ -410,6 +438,16 @@ impl Index {
             let mut found = Vec::new();
             self.collect(slots, &slots.selectors, Some(*pattern), &mut found);
             !found.is_empty()
+        })
+    }
+
+    /// Whether a person decides about a command that rules with these patterns may apply to.
+    pub(crate) fn is_in_doubt(&self, slots: &Slots, patterns: &[PatternId], held: bool) -> bool {
+        patterns.iter().any(|pattern| {
+            let mut found = Vec::new();
+            self.collect(slots, &slots.selectors, Some(*pattern), &mut found);
+            let mut found = found.iter();
+            found.any(|rule| !held || !self.left_to_sandbox.contains(rule))
         })
     }
 

@@ -38,7 +38,7 @@ const EVALUATIONS: usize = 2048;
 /// Everything one evaluation depends on.
 pub(crate) struct EvaluationCase<'q> {
     pub(crate) principal: &'q Principal,
-    /// The caller's tenant and user, if rules name them.
+    /// What rules name of the caller: tenant, user, scopes, and whether another agent started it.
     pub(crate) named: NamedPrincipal,
     /// The agent it is judged for: the asking one, or one that started it.
     pub(crate) agent: &'q AgentId,
@@ -397,10 +397,17 @@ impl PolicyJudge {
         }
         let text = |text: &str| RestrictedExpression::new_string(text.to_owned());
         let principal = case.principal;
-        let mut attributes = HashMap::from([(
-            "session_kind".to_owned(),
-            text(principal.session_kind.as_str()),
-        )]);
+        let kinds = principal.session_kinds().map(|kind| text(kind.as_str()));
+        let mut attributes = HashMap::from([
+            (
+                "session_kind".to_owned(),
+                text(principal.session_kind.as_str()),
+            ),
+            (
+                "session_kinds".to_owned(),
+                RestrictedExpression::new_set(kinds),
+            ),
+        ]);
         if let Some(channel) = &principal.channel {
             attributes.insert("channel".to_owned(), text(channel.as_str()));
         }
@@ -410,6 +417,11 @@ impl PolicyJudge {
         if let Some(user) = &case.named.user {
             attributes.insert("user".to_owned(), text(user.as_str()));
         }
+        let scopes = case.named.scopes.iter().map(|scope| text(scope.as_str()));
+        let scopes = RestrictedExpression::new_set(scopes);
+        attributes.insert("scopes".to_owned(), scopes);
+        let is_subagent = RestrictedExpression::new_bool(case.named.is_subagent);
+        attributes.insert("is_subagent".to_owned(), is_subagent);
         let agent = uid(&self.types.agent, case.agent.as_str());
         let agent =
             Entity::new(agent, attributes, HashSet::new()).map_err(|error| error.to_string())?;

@@ -38,6 +38,7 @@ pub mod facts;
 #[cfg(test)]
 mod fuzz;
 pub mod grant;
+mod in_doubt;
 mod index;
 mod judge;
 pub mod lint;
@@ -54,6 +55,7 @@ mod segment;
 pub mod settings;
 pub mod shell;
 mod suggest;
+mod tool_section;
 mod unmatched;
 mod visibility;
 
@@ -66,4 +68,4 @@ pub use grant::{GrantRefusal, GrantRule};
 pub use lint::{Finding, FindingKind};
 pub use load::{LoadError, PolicyFile, PolicySource, Problem};
 pub use preset::Preset;
-pub use settings::{SessionLevel, ToolSettings};
+pub use settings::{SessionLevel, SubagentRoute, ToolSettings};

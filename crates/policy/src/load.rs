@@ -1,6 +1,6 @@
 //! Reads the policy part of configuration files: `[policy]`, `[agents.*]`, `[tenants.*]`,
-//! `[users.*]`, `[sessions.*]`, `[channels.*]`, and `session` and `sandbox` of `[tools.*]`. Other
-//! parts of a file are ignored.
+//! `[users.*]`, `[sessions.*]`, `[channels.*]`, `[scopes.*]`, and `session`, `scopes`, `subagents`
+//! and `sandbox` of `[tools.*]`. Other parts of a file are ignored.
 //!
 //! Text in, rules out: no file is opened here. Anything not understood is an error with its line,
 //! so that a misspelled `deny` can never pass for no rule. Several files add up; where they
@@ -18,7 +18,7 @@ use crate::{
     lint,
     preset::Preset,
     reader::Reader,
-    rule::Rule,
+    rule::{Rule, Section},
     settings::ToolSettings,
 };
 
@@ -123,7 +123,10 @@ impl PolicyFile {
     pub fn build(self) -> Result<CedarPolicy, LoadError> {
         let findings = lint::check_rules(&self.rules);
         LoadError::unless_empty(findings.into_iter().map(Problem::from).collect())?;
+        let sections = || self.rules.iter().map(|rule| &rule.section);
         let presets = Presets {
+            scopes: sections().filter_map(Section::scope).cloned().collect(),
+            about_subagents: sections().any(|section| *section == Section::Subagents),
             files: self.presets,
             sessions: self.sessions,
             channels: self.channels,

@@ -5,10 +5,8 @@
 use std::collections::BTreeMap;
 
 use haft_contract::{
-    ToolName,
     host::{RuleRef, Verdict},
-    identity::{AgentId, ChannelId, SessionKind, TenantId, UserId},
-    ops::SandboxMode,
+    identity::{AgentId, ChannelId, Scope, SessionKind, TenantId, UserId},
 };
 use toml::{
     Spanned,
@@ -20,18 +18,25 @@ use crate::{
     audience::FilePresets,
     examples::{ExpectedMatch, TestedRule, TriedExample},
     facts::BUILT_IN_GROUPS,
+    in_doubt::InDoubt,
     load::{PolicyFile, PolicySource, Problem},
     preset::Preset,
     rule::{Rule, Section, Selector},
-    settings::SessionLevel,
     suggest::nearest,
 };
 
 /// The largest policy text that is read, in bytes.
 const MAX_TEXT_BYTES: usize = 16 * 1024 * 1024;
 
-type Table<'t> = DeTable<'t>;
-type Value<'t> = Spanned<DeValue<'t>>;
+pub(crate) type Table<'t> = DeTable<'t>;
+pub(crate) type Value<'t> = Spanned<DeValue<'t>>;
+
+/// When a rule applies, besides what it matches.
+#[derive(Debug, Default)]
+struct Conditions {
+    after: AfterReading,
+    in_doubt: InDoubt,
+}
 
 /// Walks one document and collects its contents and its mistakes.
 pub(crate) struct Reader<'s> {
@@ -39,7 +44,7 @@ pub(crate) struct Reader<'s> {
     lines: Vec<usize>,
     groups: BTreeMap<String, Vec<String>>,
     presets: FilePresets,
-    file: &'s mut PolicyFile,
+    pub(crate) file: &'s mut PolicyFile,
     problems: &'s mut Vec<Problem>,
 }
 
@@ -88,6 +93,7 @@ impl<'s> Reader<'s> {
         self.sections(document, "users");
         self.sections(document, "sessions");
         self.sections(document, "channels");
+        self.sections(document, "scopes");
         if let Some(tools) = document.get("tools") {
             self.tools(tools);
         }
@@ -139,7 +145,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// `[agents.*]`, `[tenants.*]`, `[users.*]`, `[sessions.*]` or `[channels.*]`.
+    /// `[agents.*]`, `[tenants.*]`, `[users.*]`, `[sessions.*]`, `[channels.*]` or `[scopes.*]`.
     fn sections(&mut self, document: &Table<'_>, kind: &'static str) {
         let Some(value) = document.get(kind) else {
             return;
@@ -190,7 +196,15 @@ impl<'s> Reader<'s> {
                         self.file.channels.insert(channel.clone(), preset);
                     }
                 }
-                Section::Everyone | Section::NonMainSessions => {}
+                Section::Scope(_) => {
+                    self.widening_keys(table, &title);
+                    self.list(table, Verdict::Allow, &section);
+                    continue;
+                }
+                Section::Everyone
+                | Section::NonMainSessions
+                | Section::WithoutScope(_)
+                | Section::Subagents => {}
             }
             self.list(table, Verdict::Ask, &section);
             self.list(table, Verdict::Deny, &section);
@@ -203,6 +217,7 @@ impl<'s> Reader<'s> {
             "channels" => ChannelId::parse(name).map(Section::Channel),
             "tenants" => TenantId::parse(name).map(Section::Tenant),
             "users" => UserId::parse(name).map(Section::User),
+            "scopes" => Scope::parse(name).map(Section::Scope),
             _ => {
                 let words = SessionKind::ALL.map(SessionKind::as_str);
                 let known = SessionKind::ALL
@@ -235,89 +250,21 @@ impl<'s> Reader<'s> {
         self.known_keys(table, title, &["preset", "ask", "deny", "allow"]);
     }
 
-    /// `[tools.NAME]`, or `[[tools]]` with a `name`.
-    fn tools(&mut self, value: &Value<'_>) {
-        match value.get_ref() {
-            DeValue::Table(tools) => {
-                for (name, settings) in tools {
-                    if let Some(table) = settings.get_ref().as_table() {
-                        self.tool(name.get_ref(), name.span().start, table);
-                    }
+    /// A scope can only allow: a caller that leaves a scope out must never be allowed more for it.
+    fn widening_keys(&mut self, table: &Table<'_>, title: &str) {
+        for (key, _) in table {
+            let (at, name) = (key.span().start, key.get_ref().as_ref());
+            match name {
+                "allow" => {}
+                "ask" | "deny" | "preset" => {
+                    let message =
+                        format!("`{name}` does not belong in {title}, which can only allow");
+                    let hint =
+                        "put it into [policy], or require the scope with `scopes` in [tools.NAME]";
+                    self.problem(at, message, Some(hint));
                 }
+                _ => self.unknown(at, &format!("key in {title}"), name, &["allow"]),
             }
-            DeValue::Array(tools) => {
-                for tool in tools {
-                    let Some(table) = tool.get_ref().as_table() else {
-                        continue;
-                    };
-                    let name = table.get("name").or_else(|| table.get("type"));
-                    if let Some(name) = name
-                        && let Some(text) = name.get_ref().as_str()
-                    {
-                        self.tool(text, name.span().start, table);
-                    }
-                }
-            }
-            DeValue::String(_)
-            | DeValue::Integer(_)
-            | DeValue::Float(_)
-            | DeValue::Boolean(_)
-            | DeValue::Datetime(_) => {
-                self.problem(value.span().start, "`tools` must be a table", None);
-            }
-        }
-    }
-
-    fn tool(&mut self, name: &str, at: usize, table: &Table<'_>) {
-        let (session, sandbox) = (table.get("session"), table.get("sandbox"));
-        if session.is_none() && sandbox.is_none() {
-            return;
-        }
-        let tool = match ToolName::parse(name) {
-            Ok(tool) => tool,
-            Err(error) => {
-                self.problem(at, error.to_string(), None);
-                return;
-            }
-        };
-        if let Some(value) = session
-            && let Some(level) = self.word(value, "session", SessionLevel::parse, || {
-                SessionLevel::ALL.map(SessionLevel::as_str).to_vec()
-            })
-        {
-            self.session_level(tool.clone(), level, value.span().start);
-        }
-        let modes = [SandboxMode::Off, SandboxMode::Basic, SandboxMode::Full];
-        let parse = |word: &str| modes.into_iter().find(|mode| mode.as_str() == word);
-        if let Some(value) = sandbox
-            && let Some(mode) = self.word(value, "sandbox", parse, || {
-                modes.map(SandboxMode::as_str).to_vec()
-            })
-        {
-            self.file.settings.set_sandbox(tool, mode);
-        }
-    }
-
-    /// A session level becomes a deny rule for the sessions it does not admit.
-    fn session_level(&mut self, tool: ToolName, level: SessionLevel, at: usize) {
-        let section = match level {
-            SessionLevel::Always => None,
-            SessionLevel::Main => Some(Section::NonMainSessions),
-            SessionLevel::NonMain => Some(Section::Session(SessionKind::Main)),
-            SessionLevel::Blocked => Some(Section::Everyone),
-        };
-        self.file.settings.set_session(tool.clone(), level);
-        if let Some(section) = section {
-            let text = format!("tools.{tool}.session = \"{}\"", level.as_str());
-            let origin = self.origin(text, at);
-            self.file.rules.push(Rule {
-                verdict: Verdict::Deny,
-                section,
-                selector: Selector::Named(tool),
-                pattern: None,
-                after: AfterReading::default(),
-                origin,
-            });
         }
     }
 
@@ -329,7 +276,7 @@ impl<'s> Reader<'s> {
             match entry.get_ref() {
                 DeValue::String(text) => {
                     let at = entry.span().start;
-                    self.rule(text, at, verdict, section, &AfterReading::default());
+                    self.rule(text, at, verdict, section, &Conditions::default());
                     self.tested(text, at, verdict, Vec::new());
                 }
                 DeValue::Table(table) => self.rule_with_examples(table, entry, verdict, section),
@@ -353,7 +300,7 @@ impl<'s> Reader<'s> {
         verdict: Verdict,
         section: &Section,
     ) {
-        let keys = ["rule", "after", "matches", "not_matches"];
+        let keys = ["rule", "after", "in_doubt", "matches", "not_matches"];
         self.known_keys(table, "a rule", &keys);
         let Some(rule) = table.get("rule") else {
             self.problem(
@@ -363,13 +310,28 @@ impl<'s> Reader<'s> {
             );
             return;
         };
-        let Some(text) = self.text(rule, "`rule`") else {
+        let Some(conditions) = self.conditions(table) else {
             return;
         };
-        let Some(after) = self.after(table) else {
-            return;
+        // Several rules with the same conditions are written as a list.
+        let written: Vec<&Value<'_>> = match rule.get_ref() {
+            DeValue::Array(rules) => rules.iter().collect(),
+            _ => vec![rule],
         };
-        let range = self.rule(text, rule.span().start, verdict, section, &after);
+        let first = self.file.rules.len();
+        let mut texts = Vec::new();
+        for rule in written {
+            if let Some(text) = self.text(rule, "`rule`") {
+                self.rule(text, rule.span().start, verdict, section, &conditions);
+                texts.push((text, rule.span().start));
+            }
+        }
+        let range = first..self.file.rules.len();
+        let text = texts
+            .iter()
+            .map(|(text, _)| *text)
+            .collect::<Vec<_>>()
+            .join("`, `");
         let mut tried = Vec::new();
         for (key, wanted) in [
             ("matches", ExpectedMatch::Match),
@@ -408,7 +370,20 @@ impl<'s> Reader<'s> {
                 });
             }
         }
-        self.tested(text, rule.span().start, verdict, tried);
+        self.tested(&text, rule.span().start, verdict, tried);
+    }
+
+    /// When a rule applies, and who decides where that is not clear; nothing if it is not
+    /// understood.
+    fn conditions(&mut self, table: &Table<'_>) -> Option<Conditions> {
+        let after = self.after(table)?;
+        let in_doubt = match table.get("in_doubt") {
+            None => InDoubt::default(),
+            Some(value) => self.word(value, "in_doubt", InDoubt::parse, || {
+                InDoubt::ALL.map(InDoubt::as_str).to_vec()
+            })?,
+        };
+        Some(Conditions { after, in_doubt })
     }
 
     /// A rule's `after` list; nothing if it is not understood.
@@ -446,17 +421,15 @@ impl<'s> Reader<'s> {
         });
     }
 
-    /// Adds one rule; a group defined in the file becomes one rule for each member. Returns the
-    /// indexes of the added rules.
+    /// Adds one rule; a group defined in the file becomes one rule for each member.
     fn rule(
         &mut self,
         text: &str,
         at: usize,
         verdict: Verdict,
         section: &Section,
-        after: &AfterReading,
-    ) -> std::ops::Range<usize> {
-        let first = self.file.rules.len();
+        conditions: &Conditions,
+    ) {
         let (tool, pattern) = text.split_at(text.find('(').unwrap_or(text.len()));
         let members = tool
             .strip_prefix('@')
@@ -471,12 +444,21 @@ impl<'s> Reader<'s> {
         for rule in written {
             let origin = self.origin(text.to_owned(), at);
             let parsed = Rule::parse(&rule, verdict, section.clone(), origin);
-            match parsed.and_then(|rule| rule.after(after.clone())) {
-                Ok(rule) => self.file.rules.push(rule),
+            match parsed.and_then(|rule| rule.after(conditions.after.clone())) {
+                Ok(rule)
+                    if conditions.in_doubt != InDoubt::default() && !rule.restricts_commands() =>
+                {
+                    let message = format!("`in_doubt` changes nothing about `{text}`");
+                    let hint = "it is for rules over commands in `ask` and `deny`: `bash(sudo *)`";
+                    self.problem(at, message, Some(hint));
+                }
+                Ok(mut rule) => {
+                    rule.in_doubt = conditions.in_doubt;
+                    self.file.rules.push(rule);
+                }
                 Err(error) => self.problem(at, error.to_string(), Some(error.hint())),
             }
         }
-        first..self.file.rules.len()
     }
 
     fn preset(&mut self, value: &Value<'_>) -> Option<Preset> {
@@ -485,7 +467,7 @@ impl<'s> Reader<'s> {
         })
     }
 
-    fn word<T>(
+    pub(crate) fn word<T>(
         &mut self,
         value: &Value<'_>,
         what: &str,
@@ -526,7 +508,7 @@ impl<'s> Reader<'s> {
         table
     }
 
-    fn array<'v, 't>(
+    pub(crate) fn array<'v, 't>(
         &mut self,
         value: &'v Value<'t>,
         what: &str,
@@ -539,7 +521,7 @@ impl<'s> Reader<'s> {
         array.into_iter().flatten()
     }
 
-    fn text<'v>(&mut self, value: &'v Value<'_>, what: &str) -> Option<&'v str> {
+    pub(crate) fn text<'v>(&mut self, value: &'v Value<'_>, what: &str) -> Option<&'v str> {
         let text = value.get_ref().as_str();
         if text.is_none() {
             self.problem(value.span().start, format!("{what} must be a string"), None);
@@ -547,7 +529,7 @@ impl<'s> Reader<'s> {
         text
     }
 
-    fn origin(&self, text: String, at: usize) -> RuleRef {
+    pub(crate) fn origin(&self, text: String, at: usize) -> RuleRef {
         RuleRef {
             text,
             source: self.source.name.clone(),
@@ -555,7 +537,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    fn problem(&mut self, at: usize, message: impl Into<String>, hint: Option<&str>) {
+    pub(crate) fn problem(&mut self, at: usize, message: impl Into<String>, hint: Option<&str>) {
         let (line, column) = self.line_and_column(at);
         self.problems.push(Problem {
             source: self.source.name.clone(),

@@ -10,11 +10,12 @@ use std::fmt;
 use haft_contract::{
     PathMode, ProviderId, ToolKey, ToolName,
     host::{RuleRef, Verdict},
-    identity::{AgentId, ChannelId, SessionKind, TenantId, UserId},
+    identity::{AgentId, ChannelId, Scope, SessionKind, TenantId, UserId},
 };
 
 use crate::{
     after_reading::AfterReading,
+    in_doubt::InDoubt,
     pattern::{Pattern, PatternError, PatternScope},
 };
 
@@ -41,6 +42,8 @@ pub struct Rule {
     pub(crate) pattern: Option<Pattern>,
     /// The condition on what was read.
     pub(crate) after: AfterReading,
+    /// Who decides where it is not clear whether it applies.
+    pub(crate) in_doubt: InDoubt,
     /// Where it was written.
     pub(crate) origin: RuleRef,
 }
@@ -62,6 +65,29 @@ pub(crate) enum Section {
     Tenant(TenantId),
     /// `[users.NAME]`.
     User(UserId),
+    /// `[scopes.NAME]`: callers whose credential carries the scope.
+    Scope(Scope),
+    /// Callers whose credential does not carry the scope.
+    WithoutScope(Scope),
+    /// Agents that another one started.
+    Subagents,
+}
+
+impl Section {
+    /// The scope it asks about, if it does.
+    pub(crate) fn scope(&self) -> Option<&Scope> {
+        match self {
+            Self::Scope(scope) | Self::WithoutScope(scope) => Some(scope),
+            Self::Everyone
+            | Self::Agent(_)
+            | Self::Session(_)
+            | Self::NonMainSessions
+            | Self::Channel(_)
+            | Self::Tenant(_)
+            | Self::User(_)
+            | Self::Subagents => None,
+        }
+    }
 }
 
 /// Which tools a rule applies to.
@@ -175,6 +201,7 @@ impl Rule {
             selector,
             pattern,
             after: AfterReading::default(),
+            in_doubt: InDoubt::default(),
             origin,
         })
     }
@@ -191,6 +218,12 @@ impl Rule {
                 .as_ref()
                 .is_some_and(|path| path.matches(example)),
         }
+    }
+
+    /// Whether it is about command texts, and restricts.
+    pub(crate) fn restricts_commands(&self) -> bool {
+        let about_commands = self.selector.is_command_tool() && self.pattern.is_some();
+        about_commands && self.verdict != Verdict::Allow
     }
 
     /// Where the rule was written.
@@ -213,6 +246,9 @@ impl Rule {
             Section::Channel(channel) => Some(format!("[channels.{channel}]")),
             Section::Tenant(tenant) => Some(format!("[tenants.{tenant}]")),
             Section::User(user) => Some(format!("[users.{user}]")),
+            Section::Scope(scope) => Some(format!("[scopes.\"{scope}\"]")),
+            Section::WithoutScope(scope) => Some(format!("callers without scope `{scope}`")),
+            Section::Subagents => Some("sub-agents".to_owned()),
         }
     }
 }

@@ -53,8 +53,8 @@ pub(crate) fn patterns(
     let ordinary = is_ordinary(segment, reading);
     let facts = ShellFacts {
         unclear: !spelt_out
-            && (index.has_rule(slots, &matches.perhaps)
-                || doubtful(index, slots, segment, named, unheld)),
+            && (index.is_in_doubt(slots, &matches.perhaps, call.held)
+                || doubtful(index, slots, segment, named, unheld, call.held)),
         ordinary,
         looks: ordinary && segment.class() == Class::Looks,
         named: false,
@@ -163,13 +163,16 @@ fn doubtful(
     segment: &Segment,
     named: bool,
     unheld: UnheldRules,
+    held: bool,
 ) -> bool {
     let paths = unheld.any;
     let hidden = segment.hazards().next().is_some() && !named;
     let opaque = !segment.unclear.is_empty() || hidden;
     // A person who allows `make` by a rule knows that it runs what the files say.
     let unseen = unheld.denies && !named && touches_unseen(segment);
-    if unseen || (paths && segment.vague) || (opaque && (paths || index.speaks_of_commands(slots)))
+    if unseen
+        || (paths && segment.vague)
+        || (opaque && (paths || index.speaks_of_commands(slots, held)))
     {
         return true;
     }

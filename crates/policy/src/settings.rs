@@ -1,5 +1,5 @@
-//! Per-tool settings that are not rules over inputs: in which sessions a tool may be used, and how
-//! its child processes must be confined.
+//! Per-tool settings that are not rules over inputs: in which sessions a tool may be used, where
+//! calls of sub-agents run, and how its child processes must be confined.
 
 use std::collections::BTreeMap;
 
@@ -48,10 +48,41 @@ impl SessionLevel {
     }
 }
 
+/// Where a call of a sub-agent runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SubagentRoute {
+    /// Where the sub-agent runs.
+    Here,
+    /// At the gateway, and nowhere else.
+    Gateway,
+    /// Nowhere.
+    Disabled,
+}
+
+impl SubagentRoute {
+    /// Every route, the loosest first.
+    pub const ALL: [Self; 3] = [Self::Here, Self::Gateway, Self::Disabled];
+
+    /// The word used in configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Here => "here",
+            Self::Gateway => "gateway",
+            Self::Disabled => "disabled",
+        }
+    }
+
+    /// The route this word names, if any.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|route| route.as_str() == word)
+    }
+}
+
 /// The settings of all tools that have any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolSettings {
     sessions: BTreeMap<ToolName, SessionLevel>,
+    subagents: BTreeMap<ToolName, SubagentRoute>,
     sandboxes: BTreeMap<ToolName, SandboxMode>,
 }
 
@@ -62,6 +93,12 @@ impl ToolSettings {
             .get(tool)
             .copied()
             .unwrap_or(SessionLevel::Always)
+    }
+
+    /// Where calls of sub-agents run; `here` by default.
+    pub fn subagent_route(&self, tool: &ToolName) -> SubagentRoute {
+        let route = self.subagents.get(tool).copied();
+        route.unwrap_or(SubagentRoute::Here)
     }
 
     /// The confinement configured for a tool's child processes, if any.
@@ -82,6 +119,12 @@ impl ToolSettings {
     /// Records a level. If two files disagree, both apply as rules; the later one is shown.
     pub(crate) fn set_session(&mut self, tool: ToolName, level: SessionLevel) {
         self.sessions.insert(tool, level);
+    }
+
+    /// Records a route. If two files disagree, the stricter one wins.
+    pub(crate) fn set_subagents(&mut self, tool: ToolName, route: SubagentRoute) {
+        let stricter = self.subagent_route(&tool).max(route);
+        self.subagents.insert(tool, stricter);
     }
 
     /// Records a confinement. If two files disagree, the stronger one wins.

@@ -67,11 +67,14 @@ fn holds_for(section: &Section, question: &Question<'_>) -> bool {
     match section {
         Section::Everyone => true,
         Section::Agent(agent) => *agent == principal.agent || principal.ancestors.contains(agent),
-        Section::Session(kind) => *kind == principal.session_kind,
+        Section::Session(kind) => principal.session_kinds().any(|known| known == *kind),
         Section::NonMainSessions => principal.session_kind != haft_contract::SessionKind::Main,
         Section::Channel(channel) => principal.channel.as_ref() == Some(channel),
         Section::Tenant(tenant) => *tenant == principal.tenant,
         Section::User(user) => *user == principal.user,
+        Section::Scope(scope) => principal.scopes.contains(scope),
+        Section::WithoutScope(scope) => !principal.scopes.contains(scope),
+        Section::Subagents => principal.is_subagent(),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Whether to show a tool: not if no input of it could be allowed or asked about. Errs on the side
-//! of showing; what is hidden here is denied by the engine whatever its input.
+//! Whether to show a tool: not if no input of it could be allowed or asked about, and why. Errs on
+//! the side of showing; what is hidden here is denied by the engine whatever its input.
 
 use haft_contract::{
     AgentId, Labels, Principal,
@@ -11,6 +11,8 @@ use crate::{
     facts::{self, Action, CallFacts, CommandPart, Item},
     judge::{DecidingCause, EvaluationCase, ShellFacts},
     preset::Preset,
+    rule::{Section, Selector},
+    settings::SubagentRoute,
 };
 
 impl CedarPolicy {
@@ -58,8 +60,9 @@ impl CedarPolicy {
             if judgement.verdict == Verdict::Deny {
                 let rule = self.rule_ref(&judgement.cause);
                 let reason = match (&rule, &judgement.cause) {
-                    (Some(rule), DecidingCause::Rule(_)) => {
-                        format!("{rule} denies every use of `{name}` to agent `{agent}`")
+                    (Some(rule), DecidingCause::Rule(number)) => {
+                        let why = self.why_of_setting(*number).unwrap_or_default();
+                        format!("{rule} denies every use of `{name}` to agent `{agent}`{why}")
                     }
                     (_, _) => format!(
                         "no rule allows `{name}` to agent `{agent}`, and preset `{preset}` never asks"
@@ -75,5 +78,25 @@ impl CedarPolicy {
             }
         }
         None
+    }
+
+    /// Why a rule denies that is a setting of a tool: its text alone does not say whom it concerns.
+    pub(crate) fn why_of_setting(&self, rule: usize) -> Option<String> {
+        let rule = self.rules.get(rule)?;
+        match (&rule.section, &rule.selector) {
+            (Section::WithoutScope(scope), _) => Some(format!(
+                ", because the caller's credential does not carry scope `{scope}`"
+            )),
+            (Section::Subagents, Selector::Named(tool)) => {
+                let why = match self.tool_settings().subagent_route(tool) {
+                    SubagentRoute::Gateway => {
+                        "calls of sub-agents run at the gateway, and this program is not one"
+                    }
+                    SubagentRoute::Here | SubagentRoute::Disabled => "another agent started it",
+                };
+                Some(format!(", because {why}"))
+            }
+            _ => None,
+        }
     }
 }

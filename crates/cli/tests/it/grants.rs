@@ -294,3 +294,27 @@ fn what_is_approved_again_and_again_is_suggested() {
     add(&stage, &["bash(touch *)", "--project"]);
     assert_eq!(stage.json(&["grants", "suggest", "--json"]), nothing);
 }
+
+#[test]
+#[ignore = "ci: needs bubblewrap"]
+fn nobody_is_offered_a_rule_for_what_ruins_a_machine() {
+    let bare = Stage::with_config("[policy]\npreset = \"careful\"\n");
+    for script in ["rm -rf ~", "cd . && sudo ls", "dd if=/dev/zero of=/dev/sdz"] {
+        let said = bare.haft(&["call", "bash", script]).fails(3);
+        assert!(
+            !said.contains("grants add") && !said.contains("to `allow`"),
+            "{script}: {said}"
+        );
+        assert!(said.contains("run it yourself"), "{script}: {said}");
+    }
+    // After `haft init`, a rule denies them, and what is not understood is not asked about for it.
+    let stage = Stage::bare();
+    stage.haft(&["init", "--preset", "workspace"]).ok();
+    for script in ["rm -rf ~", "sudo ls", "mkfs.ext4 x", ":(){ :|:& };:"] {
+        let said = stage.haft(&["call", "bash", script]).fails(3);
+        assert!(said.contains("haft.toml:"), "{script}: {said}");
+        assert!(said.contains("denies"), "{script}: {said}");
+    }
+    stage.haft(&["call", "bash", "X=a; echo $X > made"]).ok();
+    assert_eq!(stage.read("made"), "a\n");
+}

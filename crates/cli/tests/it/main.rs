@@ -55,4 +55,5 @@ mod trust_changes;
 mod undo;
 mod undo_git;
 mod watch;
+mod who_asks;
 mod workspaces;

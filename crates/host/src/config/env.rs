@@ -24,6 +24,14 @@ pub struct Env {
     pub agent: Option<String>,
     /// `HAFT_SESSION`: the conversation they belong to.
     pub session: Option<String>,
+    /// `HAFT_SESSION_KIND`: what kind of conversation that is.
+    pub session_kind: Option<String>,
+    /// `HAFT_CHANNEL`: the channel it came from.
+    pub channel: Option<String>,
+    /// `HAFT_SCOPES`: the scopes of the caller's credential.
+    pub scopes: Vec<String>,
+    /// `HAFT_PARENT_AGENTS`: the agents that started the caller, nearest first.
+    pub parent_agents: Vec<String>,
     /// `HAFT_LOG`: what is logged to standard error, as a `tracing` filter.
     pub log: Option<String>,
     /// `XDG_CONFIG_HOME`, or `.config` in the home directory.
@@ -64,6 +72,16 @@ pub const VARIABLES: &[(&str, &str)] = &[
     ("HAFT_WORKSPACE", "the same as `--workspace`"),
     ("HAFT_AGENT", "the same as `--agent`"),
     ("HAFT_SESSION", "the same as `--session`"),
+    ("HAFT_SESSION_KIND", "the same as `--session-kind`"),
+    ("HAFT_CHANNEL", "the same as `--channel`"),
+    (
+        "HAFT_SCOPES",
+        "the same as `--scope`, for several with commas between them",
+    ),
+    (
+        "HAFT_PARENT_AGENTS",
+        "the same as `--parent-agent`, for several with commas between them",
+    ),
     (
         "HAFT_LOG",
         "what Haft logs to standard error, such as `debug` (every event of a call) or `warn`",
@@ -121,6 +139,12 @@ impl Env {
         let set = |name: &str| value(name).filter(|value| !value.is_empty());
         let path = |name: &str| set(name).map(PathBuf::from);
         let text = |name: &str| set(name).map(|value| value.to_string_lossy().into_owned());
+        let list = |name: &str| {
+            let text = text(name).unwrap_or_default();
+            let parts = text.split(',').map(str::trim);
+            let named = parts.filter(|part| !part.is_empty());
+            named.map(str::to_owned).collect()
+        };
         // The XDG specification says that relative paths are to be ignored.
         let absolute = |name: &str| path(name).filter(|path| path.is_absolute());
         let home = path("HOME");
@@ -140,6 +164,10 @@ impl Env {
             workspace: path("HAFT_WORKSPACE"),
             agent: text("HAFT_AGENT"),
             session: text("HAFT_SESSION"),
+            session_kind: text("HAFT_SESSION_KIND"),
+            channel: text("HAFT_CHANNEL"),
+            scopes: list("HAFT_SCOPES"),
+            parent_agents: list("HAFT_PARENT_AGENTS"),
             log: text("HAFT_LOG"),
             config_home: absolute(CONFIG_HOME).or_else(|| beneath_home(".config")),
             data_home: absolute("XDG_DATA_HOME").or_else(|| beneath_home(".local/share")),

@@ -70,13 +70,14 @@ pub struct ConfiguredTool {
 }
 
 /// The tables of a file. Policy's own tables are checked by policy.
-const TABLES: [&str; 17] = [
+const TABLES: [&str; 18] = [
     "policy",
     "agents",
     "tenants",
     "users",
     "sessions",
     "channels",
+    "scopes",
     "tools",
     "limits",
     "loop_guard",
@@ -90,8 +91,16 @@ const TABLES: [&str; 17] = [
     "undo",
 ];
 
-/// The keys of a tool's table. `session` and `sandbox` belong to policy.
-const TOOL_KEYS: [&str; 5] = ["name", "type", "config", "session", "sandbox"];
+/// The keys of a tool's table. The last four belong to policy.
+const TOOL_KEYS: [&str; 7] = [
+    "name",
+    "type",
+    "config",
+    "session",
+    "scopes",
+    "subagents",
+    "sandbox",
+];
 
 /// Reads the part of a file that is not policy.
 pub fn parse(source: &PolicySource) -> Result<ConfigFile, Vec<Problem>> {

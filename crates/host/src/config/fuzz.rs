@@ -35,6 +35,9 @@ preset = "locked"
 [channels.team]
 deny = ["bash"]
 
+[scopes."calendar.write"]
+allow = ["read"]
+
 [limits]
 calls_in_flight = 4
 hard_deadline_ms = 3_600_000

@@ -20,11 +20,11 @@ use rmcp::{
         CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams,
         CompleteRequestParams, CompleteResult, DiscoverResult, ErrorCode, GetPromptRequestParams,
         GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams,
-        InitializeResult, InputRequiredResult, InputResponses, ListPromptsResult,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-        PromptsCapability, ReadResourceRequestParams, ReadResourceResponse, ResourcesCapability,
-        ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter,
-        TASKS_EXTENSION_ID, Tool, ToolsCapability, UnsubscribeRequestParams, UpdateTaskParams,
+        InitializeResult, InputResponses, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, PaginatedRequestParams, PromptsCapability,
+        ReadResourceRequestParams, ReadResourceResponse, ResourcesCapability, ServerCapabilities,
+        ServerConfig, SubscribeRequestParams, SubscriptionFilter, TASKS_EXTENSION_ID, Tool,
+        ToolsCapability, UnsubscribeRequestParams, UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
@@ -37,7 +37,9 @@ use super::{
     approve::{CallReply, RequestDigest},
     caller::ServedCaller,
     endpoint::{Endpoint, SessionScope},
+    fetched::FetchOutcome,
     leave::{ResourceListener, leave},
+    narrow::narrowed,
     output,
     page::{FRESH_MS, page},
     result::{self, StructuredContent},
@@ -90,6 +92,11 @@ impl Connection {
     fn principal(&self) -> &Arc<Principal> {
         let own = self.served.caller.principal();
         self.initialized.get().unwrap_or(own)
+    }
+
+    /// Who makes a request: the connection's principal, unless the request narrows itself.
+    fn asker(&self, context: &RequestContext<RoleServer>) -> Result<Arc<Principal>, ErrorData> {
+        narrowed(self.principal(), &context.meta)
     }
 
     fn subscribed(&self) -> MutexGuard<'_, BTreeSet<String>> {
@@ -147,7 +154,7 @@ impl Connection {
         state: Option<String>,
         answers: Option<InputResponses>,
     ) -> Result<CallReply, ErrorData> {
-        let request = fetch.request(Arc::clone(self.principal()));
+        let request = fetch.request(self.asker(context)?);
         let request = self.served.placed(request);
         let asked = RequestRound {
             wanted: RequestDigest::call("fetch", &request),
@@ -172,8 +179,8 @@ impl Connection {
             .collect()
     }
 
-    fn shows_output(&self) -> bool {
-        let tools = self.served.tools_for(self.principal());
+    fn shows_output(&self, principal: &Principal) -> bool {
+        let tools = self.served.tools_for(principal);
         let shown = |tool: &Arc<Entry>| tool.key().tool.as_str() == output::TOOL;
         tools.iter().any(shown)
     }
@@ -276,10 +283,14 @@ impl ServerHandler for Connection {
         tokio::spawn(changes.announce(context.peer, subscribed, self.gone.clone()));
     }
 
-    async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+    async fn discover(
+        &self,
+        context: RequestContext<RoleServer>,
+    ) -> Result<DiscoverResult, ErrorData> {
         let versions = self.supported_protocol_versions().into_owned();
         let mut found = DiscoverResult::from_server_info(versions, self.get_info());
-        let told = self.endpoint.instructions(&self.served, self.principal());
+        let principal = self.asker(&context)?;
+        let told = self.endpoint.instructions(&self.served, &principal);
         found.instructions = Some(told);
         found.ttl_ms = FRESH_MS;
         found.cache_scope = CacheScope::Private;
@@ -289,9 +300,9 @@ impl ServerHandler for Connection {
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.endpoint.listed(&self.served, self.principal());
+        let tools = self.endpoint.listed(&self.served, &*self.asker(&context)?);
         let name = |tool: &Arc<Entry>| Arc::clone(tool).key().tool.as_str().to_owned();
         let (tools, next) = page(tools, name, request.as_ref(), self.endpoint.page_entries)?;
         let tools = tools.iter().filter_map(shown);
@@ -316,7 +327,8 @@ impl ServerHandler for Connection {
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let name = request.name.into_owned();
-        let call = self.served.request(name, arguments, self.principal());
+        let principal = self.asker(&context)?;
+        let call = self.served.request(name, arguments, &principal);
         let asked = RequestRound {
             wanted: RequestDigest::call("tools/call", &call),
             takes: ReplyKinds::QuestionsAndTasks,
@@ -349,10 +361,10 @@ impl ServerHandler for Connection {
     async fn list_resource_templates(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let mut all: Vec<rmcp::model::ResourceTemplate> = self.mounted(|mounts| mounts.templates());
-        if self.shows_output() {
+        if self.shows_output(&*self.asker(&context)?) {
             all.push(output::template());
         }
         all.sort_by(|a, b| a.uri_template.cmp(&b.uri_template));
@@ -379,7 +391,7 @@ impl ServerHandler for Connection {
         let fetch = fetch.ok_or_else(|| no_resource(&uri))?;
         let (state, answers) = (request.request_state, request.input_responses);
         let told = self.fetch_asking(&context, fetch, ReplyKinds::Questions, state, answers);
-        let told = asked_back(told.await?);
+        let told = FetchOutcome::of(told.await?);
         match told.map_err(|error| result::about_resource(error, &uri))? {
             FetchOutcome::Result(read) => Ok(ReadResourceResponse::Complete(read)),
             FetchOutcome::Asks(asks) => Ok(ReadResourceResponse::InputRequired(asks)),
@@ -416,7 +428,7 @@ impl ServerHandler for Connection {
         };
         let (state, answers) = (request.request_state, request.input_responses);
         let told = self.fetch_asking(&context, fetch, ReplyKinds::Questions, state, answers);
-        match asked_back(told.await?)? {
+        match FetchOutcome::of(told.await?)? {
             FetchOutcome::Result(prompt) => Ok(GetPromptResponse::Complete(prompt)),
             FetchOutcome::Asks(asks) => Ok(GetPromptResponse::InputRequired(asks)),
         }
@@ -445,26 +457,31 @@ impl ServerHandler for Connection {
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
         let approvals = &self.endpoint.approvals;
-        let task = approvals.task(&request.task_id, self.principal(), abilities(&context))?;
+        let principal = self.asker(&context)?;
+        let task = approvals.task(&request.task_id, &principal, abilities(&context))?;
         Ok(GetTaskResult::new(task))
     }
 
     async fn update_task(
         &self,
         request: UpdateTaskParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let approvals = &self.endpoint.approvals;
-        approvals.update_task(&request.task_id, self.principal(), request.input_responses)
+        approvals.update_task(
+            &request.task_id,
+            &*self.asker(&context)?,
+            request.input_responses,
+        )
     }
 
     async fn cancel_task(
         &self,
         request: CancelTaskParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let approvals = &self.endpoint.approvals;
-        approvals.cancel_task(&request.task_id, self.principal())
+        approvals.cancel_task(&request.task_id, &*self.asker(&context)?)
     }
 
     async fn subscribe(
@@ -516,7 +533,7 @@ impl ServerHandler for Connection {
         let mut listening = ResourceListener {
             endpoint: Arc::clone(&self.endpoint),
             served: self.served.clone(),
-            principal: Arc::clone(self.principal()),
+            principal: self.asker(context.request_context())?,
             uris: BTreeSet::new(),
         };
         for uri in uris.unwrap_or_default() {
@@ -574,22 +591,6 @@ impl Drop for Connection {
         };
         let uris = uris.into_iter().collect();
         handle.spawn(async move { leave(&endpoint, &served, &principal, uris).await });
-    }
-}
-
-/// The result of a fetch, or what its client is asked first.
-enum FetchOutcome<T> {
-    Result(T),
-    Asks(InputRequiredResult),
-}
-
-fn asked_back<T: DeserializeOwned>(told: CallReply) -> Result<FetchOutcome<T>, ErrorData> {
-    match told {
-        CallReply::Ended(outcome) => result::of_fetch(&outcome).map(FetchOutcome::Result),
-        CallReply::InputRequired(asks) => Ok(FetchOutcome::Asks(asks)),
-        CallReply::Waits(waits) => Err(result::waiting(&waits)),
-        // Only tool calls become tasks.
-        CallReply::Task(_) => Err(ErrorData::internal_error("this is not a task", None)),
     }
 }
 

@@ -6,15 +6,17 @@
 //! grant applies, and how long; this module reads no clock.
 //!
 //! Read in this order: `rule` (what can be granted), `cover` (what it then covers), `keys` (how
-//! it is found), `apply` (the decision), `propose` (what to offer).
+//! it is found), `apply` (the decision), `propose` (what to offer), `never_offered` (what not).
 
 mod apply;
 mod cover;
 mod keys;
+mod never_offered;
 mod propose;
 mod rule;
 mod runner;
 
+pub use never_offered::is_never_offered;
 pub use propose::narrowest_rules;
 pub use rule::{GrantRefusal, GrantRule};
 

@@ -10,7 +10,7 @@ use haft_contract::{
     },
 };
 
-use super::{GrantRule, runner::is_known_module};
+use super::{GrantRule, never_offered::is_never_offered, runner::is_known_module};
 use crate::{
     engine::CedarPolicy,
     facts::{CallFacts, CommandPart, Item, ReadQuestion},
@@ -61,7 +61,7 @@ impl CedarPolicy {
 
     /// What a person would be asked about, and what could cover it.
     fn open(&self, question: &Question<'_>) -> Vec<Choice> {
-        if self.decide(question).verdict != Verdict::Ask {
+        if self.decide(question).verdict != Verdict::Ask || is_never_offered(question.plan) {
             return Vec::new();
         }
         let asked = ReadQuestion::new(question);

@@ -60,25 +60,15 @@ pub(super) struct ServeArgs {
     /// Whether every tool is listed, or those that find and call the others, or which of the two fits `catalog_budget` [default: as haft.toml says, else auto]
     #[arg(long, value_name = "MODE", value_parser = modes())]
     catalog: Option<Mode>,
-    /// The agent that asks [default: mcp]
-    #[arg(long, value_name = "NAME")]
-    agent: Option<String>,
-    /// The conversation it asks in [default: a new one]
-    #[arg(long, value_name = "NAME")]
-    session: Option<String>,
+    #[command(flatten)]
+    identity: IdentityArgs,
 }
 
 impl ServeArgs {
     /// The caller.
     pub(super) fn principal(&self, env: &Env) -> Result<Arc<Principal>, Stop> {
-        let agent = self.agent.as_ref().or(env.agent.as_ref());
-        let session = self.session.as_ref().or(env.session.as_ref());
-        let identity = IdentityArgs {
-            agent: Some(agent.map_or_else(|| AGENT.to_owned(), Clone::clone)),
-            session: Some(session.map_or_else(orphans::session_of_one_client, Clone::clone)),
-            ..IdentityArgs::default()
-        };
-        identity.principal(env)
+        let new_session = orphans::session_of_one_client;
+        self.identity.principal_or(env, AGENT, new_session)
     }
 }
 

@@ -207,9 +207,9 @@ impl ParkedCalls {
         Some(look(&mut parked.held.ongoing, parked.until))
     }
 
-    /// Ends one principal's parked calls, because its connection is over.
+    /// Ends the parked calls of an owner's session, because its connection is over.
     pub(crate) fn end(&self, owner: CallOwner) {
-        self.remove_if(|parked| parked.held.owner == owner);
+        self.remove_if(|parked| parked.held.owner.is_in_session_of(owner));
     }
 
     fn remove_if(&self, over: impl Fn(&ParkedCall) -> bool) {

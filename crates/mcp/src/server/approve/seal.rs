@@ -7,7 +7,7 @@
 
 use std::{borrow::Cow, time::Duration};
 
-use haft_contract::{Arguments, CallId, CallRequest, Principal};
+use haft_contract::{Arguments, CallId, CallRequest, Principal, SessionKind};
 use haft_runtime::digest_of;
 use rmcp::model::{RequestStateCodec, SealOptions};
 use serde::{Deserialize, Serialize};
@@ -30,9 +30,12 @@ impl StateKey {
     }
 }
 
-/// Who owns a call: everything that identifies a principal.
+/// Who owns a call: everything that identifies a principal, and its session, which ends as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct CallOwner([u8; 32]);
+pub(crate) struct CallOwner {
+    principal: [u8; 32],
+    session: [u8; 32],
+}
 
 impl CallOwner {
     pub(crate) fn of(principal: &Principal) -> Self {
@@ -43,6 +46,7 @@ impl CallOwner {
             ancestors,
             session,
             session_kind,
+            narrowed_from,
             channel,
             scopes,
         } = principal;
@@ -54,10 +58,21 @@ impl CallOwner {
             "ancestors": names(&mut ancestors.iter().map(ToString::to_string)),
             "session": session.as_str(),
             "kind": session_kind.as_str(),
+            "narrowed_from": narrowed_from.map(SessionKind::as_str),
             "channel": channel.as_ref().map(|channel| channel.as_str().to_owned()),
             "scopes": names(&mut scopes.iter().map(ToString::to_string)),
         });
-        Self(digest_of(&form).0)
+        let session = json!([tenant.as_str(), user.as_str(), session.as_str()]);
+        Self {
+            principal: digest_of(&form).0,
+            session: digest_of(&session).0,
+        }
+    }
+
+    /// Whether both made their calls in one session: a client that narrowed itself for a request is
+    /// another owner in the same one.
+    pub(crate) fn is_in_session_of(self, other: Self) -> bool {
+        self.session == other.session
     }
 }
 
@@ -155,7 +170,7 @@ impl Seals {
 fn bound(owner: CallOwner, wanted: RequestDigest) -> [u8; 64] {
     let mut bytes = [0; 64];
     let (first, second) = bytes.split_at_mut(32);
-    first.copy_from_slice(&owner.0);
+    first.copy_from_slice(&owner.principal);
     second.copy_from_slice(&wanted.0);
     bytes
 }

@@ -1,0 +1,96 @@
+//! `in_doubt = "sandbox"`: rules over commands that leave what is not understood to the sandbox; and
+//! the commands that nobody is offered a rule for.
+
+use haft_contract::{
+    host::{
+        Policy as _,
+        Verdict::{Allow, Ask, Deny},
+    },
+    ops::Tier,
+};
+
+use crate::world::{Call, check, policy, problem};
+
+const LEFT: &str = r#"
+[policy]
+preset = "workspace"
+deny = [{ rule = ["bash(sudo *)", "bash(mkfs*)"], in_doubt = "sandbox" }]
+"#;
+
+fn sandboxed(script: &str) -> Call {
+    Call::bash(script).tier(Tier::T2)
+}
+
+#[test]
+fn a_rule_can_leave_what_is_not_understood_to_the_sandbox() {
+    let asks =
+        policy("[policy]\npreset = \"workspace\"\ndeny = [\"bash(sudo *)\", \"bash(mkfs*)\"]");
+    let left = policy(LEFT);
+    // What the words show is denied, wherever it stands.
+    for script in [
+        "sudo ls",
+        "cd x && sudo ls",
+        "bash -c 'sudo ls'",
+        "mkfs.ext4 x",
+    ] {
+        check(&left, &sandboxed(script), Deny);
+        check(&left, &Call::bash(script), Deny);
+    }
+    for script in [
+        "make -j$(nproc)",
+        "python3 -c 'print(1)'",
+        "npx tsc --noEmit",
+        "$X ls",
+    ] {
+        check(&asks, &sandboxed(script), Ask);
+        check(&left, &Call::bash(script), Ask);
+    }
+    for script in [
+        "make -j$(nproc)",
+        "python3 -c 'print(1)'",
+        "npx tsc --noEmit",
+    ] {
+        check(&left, &sandboxed(script), Allow);
+    }
+    // Another rule is still in doubt.
+    let both = policy(&LEFT.replace("deny = [", "deny = [\"bash(git push *)\", "));
+    check(&both, &sandboxed("make -j$(nproc)"), Ask);
+}
+
+#[test]
+fn only_rules_that_restrict_commands_can() {
+    for rules in [
+        "allow = [{ rule = \"bash(ls)\", in_doubt = \"sandbox\" }]",
+        "deny = [{ rule = \"read(**/.env)\", in_doubt = \"sandbox\" }]",
+        "deny = [{ rule = \"bash\", in_doubt = \"sandbox\" }]",
+    ] {
+        let told = problem(&format!("[policy]\n{rules}"));
+        assert!(told.contains("`in_doubt` changes nothing about"), "{told}");
+    }
+    let told = problem("[policy]\ndeny = [{ rule = \"bash(x)\", in_doubt = \"sandboxed\" }]");
+    assert!(told.contains("did you mean `sandbox`?"), "{told}");
+    let told = problem("[policy]\ndeny = [{ rule = [3] }]");
+    assert!(told.contains("`rule` must be a string"), "{told}");
+}
+
+#[test]
+fn nobody_is_offered_a_rule_for_what_ruins_a_machine() {
+    let rules = policy("[policy]\npreset = \"careful\"");
+    for script in [
+        "sudo ls",
+        "rm -rf ~",
+        "rm -rf /",
+        "touch a && rm -rf \"$HOME\"",
+        "mkfs.ext4 disk.img",
+        "dd if=a of=/dev/sdb",
+        ":(){ :|:& };:",
+    ] {
+        for call in [Call::bash(script), sandboxed(script)] {
+            check(&rules, &call, Ask);
+            let offered = rules.proposals(&call.question());
+            assert!(offered.is_empty(), "{script}: {offered:?}");
+        }
+    }
+    let offered = rules.proposals(&sandboxed("rm -rf build").question());
+    assert!(!offered.is_empty());
+}
