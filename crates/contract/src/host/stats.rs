@@ -89,7 +89,7 @@ pub struct StatsQuery {
 /// What calls are grouped by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatsKey {
-    /// Nothing: all calls are one group, also when there are none.
+    /// Nothing: all calls are one group. Without calls there is none.
     All,
     /// The day they were opened, where the clock is this many microseconds ahead of UTC.
     Day {

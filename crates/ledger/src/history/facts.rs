@@ -219,7 +219,8 @@ pub(crate) async fn stats(
     select.text(" FROM call_fact");
     filter(&mut select, tenant, &query.filter);
     select.text(match query.by {
-        StatsKey::All => " LIMIT ",
+        // Like every query, it finds no row where there is nothing to find.
+        StatsKey::All => " HAVING count(*) > 0 LIMIT ",
         StatsKey::Day { .. } => " GROUP BY 1 ORDER BY 1 DESC LIMIT ",
         StatsKey::Tool | StatsKey::Agent | StatsKey::Workspace => {
             " GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT "

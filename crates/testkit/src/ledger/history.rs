@@ -195,12 +195,7 @@ impl History for MemoryLedger {
         Box::pin(async move {
             self.reachable()?;
             let state = self.lock();
-            let mut rows: Vec<StatsRow> = match query.by {
-                StatsKey::All => vec![StatsRow::empty(StatsGroup::All)],
-                StatsKey::Day { .. } | StatsKey::Tool | StatsKey::Agent | StatsKey::Workspace => {
-                    Vec::new()
-                }
-            };
+            let mut rows: Vec<StatsRow> = Vec::new();
             for call in state.stored(tenant).filter(|call| query.filter.wants(call)) {
                 let group = group(&call, query.by);
                 let known = rows.iter().position(|row| row.group == group);

@@ -87,7 +87,6 @@ async fn what_is_too_old_goes_over_many_pages() {
     let young = artifacts.expire(between, at_most(u64::MAX)).await.unwrap();
     assert_eq!((young.removed, young.kept_bytes), (0, 4 * 1_203));
     assert_eq!(artifacts.kept_bytes().await.unwrap(), 4 * 1_203);
-    assert_eq!(fixture.server.objects("kept/content/").len(), 1_203);
     // Ten days later two are asked for: by name, and by keeping the same bytes again.
     let later = ahead(&fixture, 10 * DAY).await;
     assert_eq!(later.renew(vec![ids[7]]).await.unwrap(), [true]);
