@@ -87,7 +87,7 @@ async fn nothing_but_the_loopback_is_shared() {
     let host = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = host.local_addr().unwrap().port();
     let looks = format!(
-        "ip -br address 2>/dev/null || cat /proc/net/dev; cat /proc/[0-9]*/comm | grep -c python; \
+        "exec 2>&1; ip -br address 2>/dev/null || cat /proc/net/dev; cat /proc/[0-9]*/comm | grep -c python; \
          touch /tmp/x; ls /tmp; id -u; unshare -U true && echo nested; \
          grep CapEff /proc/self/status; \
          (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo reached; true"
