@@ -86,6 +86,8 @@ pub struct ParameterAlias {
     pub parameter: &'static str,
     /// Multiplies a number on the way in (`timeout` in seconds to `timeout_ms`).
     pub scale: Option<u32>,
+    /// The largest number in the alias's unit; a larger one is in the parameter's own already.
+    pub largest: Option<u32>,
 }
 
 impl ParameterAlias {
@@ -95,6 +97,7 @@ impl ParameterAlias {
             alias,
             parameter,
             scale: None,
+            largest: None,
         }
     }
 
@@ -104,7 +107,16 @@ impl ParameterAlias {
             alias,
             parameter,
             scale: Some(scale),
+            largest: None,
         }
+    }
+
+    /// Says from which number on nobody means the alias's unit: some models write 120 seconds,
+    /// others 120000 milliseconds, under one name.
+    #[must_use]
+    pub const fn up_to(mut self, largest: u32) -> Self {
+        self.largest = Some(largest);
+        self
     }
 }
 

@@ -27,6 +27,7 @@ pub(crate) fn coerce(
         };
         let value = match alias.scale {
             None => value,
+            Some(_) if is_larger(&value, alias.largest) => value,
             Some(scale) => scaled(value, scale),
         };
         changes.push(format!("`{}` read as `{}`", alias.alias, alias.parameter));
@@ -95,13 +96,22 @@ fn has_property(schema: &Value, name: &str) -> bool {
         .is_some()
 }
 
-fn scaled(value: Value, scale: u32) -> Value {
-    let number = match &value {
+/// A number, also if it is written as text.
+fn number(value: &Value) -> Option<f64> {
+    match value {
         Value::Number(number) => number.as_f64(),
         Value::String(text) => text.trim().parse().ok(),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-    };
-    let Some(number) = number.map(|number| number * f64::from(scale)) else {
+    }
+}
+
+fn is_larger(value: &Value, largest: Option<u32>) -> bool {
+    let beyond = |largest: u32| number(value).is_some_and(|number| number > f64::from(largest));
+    largest.is_some_and(beyond)
+}
+
+fn scaled(value: Value, scale: u32) -> Value {
+    let Some(number) = number(&value).map(|number| number * f64::from(scale)) else {
         return value;
     };
     if number.fract() == 0.0 && (0.0..9e15).contains(&number) {
@@ -287,6 +297,24 @@ mod tests {
             input["path"] = json!("a");
             let changes = coerce(&spec, &schema, &texts, input.as_object_mut().unwrap());
             assert_eq!(changes.len(), 1, "{slip}: {changes:?}");
+        }
+        // Seconds and milliseconds under one name are told apart by their size.
+        let spec = ToolSpec::new("t", "d").parameter_aliases(&[ParameterAlias::scaled(
+            "timeout",
+            "timeout_ms",
+            1000,
+        )
+        .up_to(600)]);
+        for (written, meant) in [
+            (json!(30), json!(30_000)),
+            (json!(600), json!(600_000)),
+            (json!(601), json!(601)),
+            (json!(120_000), json!(120_000)),
+            (json!("120000"), json!(120_000)),
+        ] {
+            let mut input = json!({ "path": "a", "timeout": written });
+            coerce(&spec, &schema, &texts, input.as_object_mut().unwrap());
+            assert_eq!(input["timeout_ms"], meant, "{written}");
         }
         let mut plain = json!({"path": "3", "limit": 3, "all": true, "unknown": 1});
         let before = plain.clone();

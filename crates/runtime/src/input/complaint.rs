@@ -1,8 +1,9 @@
-//! Turns the first schema violation into an error a model can act on: what, where, what instead.
+//! Turns schema violations into an error a model can act on: what, where, what instead. All that is
+//! wrong is said at once, so that a model does not find its mistakes one call at a time.
 
-use haft_contract::ToolError;
+use haft_contract::{Content, ToolError};
 use jsonschema::{ValidationError, error::ValidationErrorKind};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// How similar two parameter names must be to suggest one for the other, from 0 to 1.
 const SUGGESTION_LIKENESS: f64 = 0.7;
@@ -13,43 +14,95 @@ const MAX_SHOWN_CHARS: usize = 120;
 /// The most parameters listed when none resembles the wrong one.
 const MAX_NAMED: usize = 40;
 
-/// The error for one violation.
-pub(crate) fn complaint(schema: &Value, violation: &ValidationError<'_>) -> ToolError {
+/// The most mistakes that one error tells.
+const MAX_MISTAKES: usize = 10;
+
+/// The error for everything that is wrong with an input: the first mistake as the error itself, the
+/// others in its content, and all of them in its structured output.
+pub(crate) fn complaint<'v>(
+    schema: &Value,
+    violations: impl Iterator<Item = ValidationError<'v>>,
+) -> Option<ToolError> {
+    let mut mistakes = violations.flat_map(|violation| mistakes(schema, &violation));
+    let first = mistakes.next()?;
+    let more: Vec<ToolError> = mistakes.by_ref().take(MAX_MISTAKES - 1).collect();
+    if more.is_empty() {
+        return Some(first);
+    }
+    let mut lines = vec!["Also wrong:".to_owned()];
+    lines.extend(more.iter().map(line));
+    if mistakes.next().is_some() {
+        lines.push("- and more".to_owned());
+    }
+    let all: Vec<Value> = std::iter::once(&first).chain(&more).map(listed).collect();
+    Some(
+        first
+            .with_content(Content::text(lines.join("\n")))
+            .with_structured(json!({ "mistakes": all })),
+    )
+}
+
+/// One mistake on a line of its own.
+fn line(mistake: &ToolError) -> String {
+    let at = mistake.pointer().unwrap_or("/");
+    let hint = mistake.hint_text();
+    let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
+    format!("- {} (at `{at}`){hint}", mistake.message())
+}
+
+/// One mistake for a program.
+fn listed(mistake: &ToolError) -> Value {
+    json!({
+        "at": mistake.pointer(),
+        "message": mistake.message(),
+        "hint": mistake.hint_text(),
+    })
+}
+
+/// The mistakes that one violation is about: a schema reports all unknown parameters at once.
+fn mistakes(schema: &Value, violation: &ValidationError<'_>) -> Vec<ToolError> {
     let at = violation.instance_path().to_string();
     match violation.kind() {
         ValidationErrorKind::AdditionalProperties { unexpected }
         | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
-            let name = unexpected.first().map_or("", String::as_str);
             let known = properties_at(schema, &at);
-            let error =
-                ToolError::invalid_input(format!("there is no parameter `{}`", spelt(name)))
-                    .at(format!("{}/{}", spelt(&at), spelt(name)));
-            match nearest(name, &known) {
-                Some(meant) => error.hint(format!("did you mean `{}`?", spelt(meant))),
-                None => error.hint(format!("the parameters are: {}", names(&known))),
-            }
+            let names = unexpected.iter().take(MAX_MISTAKES + 1);
+            names.map(|name| unknown(name, &at, &known)).collect()
         }
-        ValidationErrorKind::Required { property } => {
-            let name = spelt(property.as_str().unwrap_or_default());
-            ToolError::invalid_input(format!("the parameter `{name}` is missing"))
-                .at(format!("{}/{name}", spelt(&at)))
-                .hint(format!("add `{name}`"))
-        }
-        _ => {
-            let choices = choices(violation);
-            let place = if at.is_empty() { "/" } else { &at };
-            if choices.is_empty() {
-                return ToolError::invalid_input(spelt(&violation.to_string()))
-                    .at(spelt(place))
-                    .hint("see the tool's input schema");
-            }
-            let given = spelt(&plain(violation.instance()));
-            let choices: Vec<&str> = choices.iter().map(String::as_str).collect();
-            ToolError::invalid_input(format!("`{given}` is not one of the choices"))
-                .at(spelt(place))
-                .hint(format!("use one of: {}", names(&choices)))
-        }
+        _ => vec![mistake(&at, violation)],
     }
+}
+
+/// A parameter that does not exist.
+fn unknown(name: &str, at: &str, known: &[&str]) -> ToolError {
+    let error = ToolError::invalid_input(format!("there is no parameter `{}`", spelt(name)))
+        .at(format!("{}/{}", spelt(at), spelt(name)));
+    match nearest(name, known) {
+        Some(meant) => error.hint(format!("did you mean `{}`?", spelt(meant))),
+        None => error.hint(format!("the parameters are: {}", names(known))),
+    }
+}
+
+/// The mistake of any other violation.
+fn mistake(at: &str, violation: &ValidationError<'_>) -> ToolError {
+    if let ValidationErrorKind::Required { property } = violation.kind() {
+        let name = spelt(property.as_str().unwrap_or_default());
+        return ToolError::invalid_input(format!("the parameter `{name}` is missing"))
+            .at(format!("{}/{name}", spelt(at)))
+            .hint(format!("add `{name}`"));
+    }
+    let choices = choices(violation);
+    let place = if at.is_empty() { "/" } else { at };
+    if choices.is_empty() {
+        return ToolError::invalid_input(spelt(&violation.to_string()))
+            .at(spelt(place))
+            .hint("see the tool's input schema");
+    }
+    let given = spelt(&plain(violation.instance()));
+    let choices: Vec<&str> = choices.iter().map(String::as_str).collect();
+    ToolError::invalid_input(format!("`{given}` is not one of the choices"))
+        .at(spelt(place))
+        .hint(format!("use one of: {}", names(&choices)))
 }
 
 /// The values that would have been accepted, if the schema lists them: as an `enum`, or as the
@@ -160,12 +213,45 @@ mod tests {
             let schema = json!({"properties": {"action": choice}});
             let validator = jsonschema::validator_for(&schema).unwrap();
             let input = json!({"action": "foo"});
-            let violation = validator.iter_errors(&input).next().unwrap();
-            let error = complaint(&schema, &violation);
+            let error = complaint(&schema, validator.iter_errors(&input)).unwrap();
             assert_eq!(error.message(), "`foo` is not one of the choices");
             assert_eq!(error.pointer(), Some("/action"));
             assert_eq!(error.hint_text(), Some("use one of: list, poll, 3"));
         }
+    }
+
+    #[test]
+    fn all_mistakes_are_said_at_once() {
+        let schema = json!({
+            "properties": {"path": {"type": "string"}, "limit": {"type": "integer"}},
+            "required": ["path"], "additionalProperties": false,
+        });
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let said = |input: &Value| {
+            let mut error = complaint(&schema, validator.iter_errors(input)).unwrap();
+            let (content, structured) = error.take_output();
+            let text: Vec<&str> = content.iter().filter_map(Content::as_text).collect();
+            (text.concat(), structured)
+        };
+        let (text, structured) = said(&json!({"limit": "x", "pth": "a", "qqqqqq": 1}));
+        let mistakes = structured.unwrap()["mistakes"].as_array().unwrap().clone();
+        assert_eq!(mistakes.len(), 4, "{mistakes:?}");
+        for pointer in ["/limit", "/pth", "/qqqqqq", "/path"] {
+            let told = mistakes.iter().find(|mistake| mistake["at"] == pointer);
+            assert!(
+                told.is_some_and(|told| told["hint"].is_string()),
+                "{pointer}"
+            );
+        }
+        assert_eq!(text.lines().count(), 4, "{text}");
+        // One mistake is the error itself.
+        assert_eq!(said(&json!({"limit": 1})), (String::new(), None));
+        let many: serde_json::Map<String, Value> =
+            (0..50).map(|n| (format!("zzzzzz{n}"), json!(1))).collect();
+        let (text, structured) = said(&Value::Object(many));
+        let mistakes = structured.unwrap()["mistakes"].as_array().unwrap().len();
+        assert_eq!(mistakes, MAX_MISTAKES);
+        assert!(text.ends_with("- and more"), "{text}");
     }
 
     #[test]
@@ -174,8 +260,7 @@ mod tests {
         let schema = json!({"anyOf": [within, {"type": "string"}]});
         let validator = jsonschema::validator_for(&schema).unwrap();
         let input = json!({"kind": "y"});
-        let violation = validator.iter_errors(&input).next().unwrap();
-        let error = complaint(&schema, &violation);
+        let error = complaint(&schema, validator.iter_errors(&input)).unwrap();
         assert_eq!(error.hint_text(), Some("see the tool's input schema"));
     }
 
@@ -201,8 +286,7 @@ mod tests {
             ),
         ] {
             let validator = jsonschema::validator_for(&schema).unwrap();
-            let violation = validator.iter_errors(&input).next().unwrap();
-            let error = complaint(&schema, &violation);
+            let error = complaint(&schema, validator.iter_errors(&input)).unwrap();
             let parts = [Some(error.message()), error.pointer(), error.hint_text()];
             let said = parts.map(Option::unwrap_or_default).join("\n");
             assert!(said.chars().count() < 8_000, "{} letters", said.len());

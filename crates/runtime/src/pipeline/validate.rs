@@ -62,11 +62,10 @@ fn check(
         .map_err(|reason| ToolError::new(ErrorKind::Unavailable, reason.to_owned()))?;
     // Checking for validity is several times cheaper than finding out what is wrong.
     if !validator.is_valid(&input) {
-        let violation = validator.iter_errors(&input).next();
-        return Err(violation.map_or_else(
-            || ToolError::invalid_input("the input does not fit the tool's schema"),
-            |violation| input::complaint(schema, &violation),
-        ));
+        let complaint = input::complaint(schema, validator.iter_errors(&input));
+        return Err(complaint.unwrap_or_else(|| {
+            ToolError::invalid_input("the input does not fit the tool's schema")
+        }));
     }
     // The tool's own parser runs foreign code; a panic in it is a failure, not a dead gateway.
     let parsed = std::panic::catch_unwind(AssertUnwindSafe(|| entry.tool().parse(&input)))

@@ -173,9 +173,12 @@ impl Tool for BashTool {
             .aliases(&["bash_exec", "exec", "Bash"])
             .parameter_aliases(&[
                 ParameterAlias::new("cmd", "command"),
-                ParameterAlias::scaled("timeout", "timeout_ms", 1000),
+                // Seconds or milliseconds, as the model is used to; no command may run longer than 600 s.
+                ParameterAlias::scaled("timeout", "timeout_ms", 1000).up_to(600),
                 ParameterAlias::new("directory", "cwd"),
                 ParameterAlias::new("workdir", "cwd"),
+                ParameterAlias::new("working_dir", "cwd"),
+                ParameterAlias::new("run_in_background", "background"),
             ])
     }
 
