@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use haft_contract::host::Verdict;
 
 use crate::{
+    in_doubt::InDoubt,
     lint::literal_is_covered,
     load::PolicyFile,
     pattern::Pattern,
@@ -123,7 +124,11 @@ fn shown(rule: &Rule) -> String {
     };
     let whom = rule.holds_for();
     let whom = whom.map_or_else(String::new, |section| format!(" for {section}"));
-    format!("{} {text}{whom}", rule.verdict.as_str())
+    let doubt = match rule.in_doubt {
+        InDoubt::Ask => "",
+        InDoubt::Sandbox => ", in doubt left to the sandbox",
+    };
+    format!("{} {text}{whom}{doubt}", rule.verdict.as_str())
 }
 
 /// The presets that were set, changed or removed.
@@ -228,6 +233,20 @@ mod tests {
 
     fn denies(rules: &str) -> String {
         format!("[policy]\ndeny = [{rules}]\n")
+    }
+
+    #[test]
+    fn leaving_doubt_to_the_sandbox_loses_a_denial_and_asking_again_does_not() {
+        let asks = denies("\"bash(sudo *)\"");
+        let left = denies("{ rule = \"bash(sudo *)\", in_doubt = \"sandbox\" }");
+        let rule = "deny `bash(sudo *)`";
+        let doubt = "in doubt left to the sandbox";
+        assert_eq!(
+            changes(&asks, &left),
+            [format!("!{rule} → {rule}, {doubt}")]
+        );
+        assert_eq!(changes(&left, &asks), [format!("{rule}, {doubt} → {rule}")]);
+        assert!(changes(&left, &left).is_empty());
     }
 
     #[test]
