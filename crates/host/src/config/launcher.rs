@@ -3,11 +3,7 @@
 //! would fetch can be asked for ([`unpinned`]) and written into it ([`pin`]); `package_versions/`
 //! finds the versions.
 
-use std::{collections::BTreeMap, ops::Range, path::Path};
-
-use haft_contract::egress::HostRule;
-use haft_egress::never_granted;
-use url::Url;
+use std::{ops::Range, path::Path};
 
 /// A command that fetches a package without an exact version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,18 +49,6 @@ struct Launcher {
     index: PackageIndex,
 }
 
-/// Options that name another registry than the public one.
-const REGISTRY_OPTIONS: [&str; 4] = ["--registry", "--index", "--index-url", "--default-index"];
-
-/// The same as variables of the server, in upper case.
-const REGISTRY_VARIABLES: [&str; 5] = [
-    "NPM_CONFIG_REGISTRY",
-    "UV_INDEX",
-    "UV_INDEX_URL",
-    "UV_DEFAULT_INDEX",
-    "PIP_INDEX_URL",
-];
-
 const NPM_VALUED: &[&str] = &["-c", "--call", "-w", "--workspace", "--registry", "--cache"];
 const UV_VALUED: &[&str] = &[
     "-p",
@@ -72,6 +56,7 @@ const UV_VALUED: &[&str] = &[
     "--index",
     "--index-url",
     "--default-index",
+    "--extra-index-url",
     "--cache-dir",
     "--directory",
     "--refresh-package",
@@ -231,40 +216,6 @@ pub fn fetches_from(argv: &[String]) -> Option<(String, &'static [&'static str])
         (PackageIndex::Python, _) => &["pypi.org", "files.pythonhosted.org"],
     };
     Some((launcher.words.join(" "), hosts))
-}
-
-/// The hosts of registries that a command or its variables name instead of the public ones; `None`
-/// if they name none. Hosts that no rule may grant are left out.
-pub fn own_registries(argv: &[String], env: &BTreeMap<String, String>) -> Option<Vec<String>> {
-    of_command(argv)?;
-    let mut named: Vec<&str> = Vec::new();
-    let mut words = argv.iter().map(String::as_str);
-    while let Some(word) = words.next() {
-        match word.split_once('=') {
-            Some((option, value)) if REGISTRY_OPTIONS.contains(&option) => named.push(value),
-            None if REGISTRY_OPTIONS.contains(&word) => named.extend(words.next()),
-            Some(_) | None => {}
-        }
-    }
-    let variables = env.iter().filter(|(name, _)| {
-        let name = name.to_ascii_uppercase();
-        REGISTRY_VARIABLES.contains(&name.as_str())
-    });
-    named.extend(variables.map(|(_, value)| value.as_str()));
-    if named.is_empty() {
-        return None;
-    }
-    let host = |address: &&str| {
-        let url = Url::parse(address).ok()?;
-        let host = url.host_str()?;
-        let host = match url.port() {
-            Some(port) => format!("{host}:{port}"),
-            None => host.to_owned(),
-        };
-        let rule = HostRule::parse(&host).ok()?;
-        (!never_granted(&rule)).then_some(host)
-    };
-    Some(named.iter().filter_map(host).collect())
 }
 
 /// The launcher that a command starts with.
@@ -613,26 +564,5 @@ mod tests {
         // A version that is not exact is not written.
         let odd = pin(&words("npx server"), |_| Some("1.x".to_owned()));
         assert_eq!(odd, words("npx server"));
-    }
-
-    #[test]
-    fn a_registry_of_ones_own_is_named_by_its_host() {
-        let none = BTreeMap::new();
-        let of = |command: &str| own_registries(&words(command), &none);
-        assert_eq!(of("npx server"), None);
-        assert_eq!(of("node --registry https://npm.test/"), None);
-        let one = Some(vec!["npm.test:8443".to_owned()]);
-        assert_eq!(of("npx --registry https://npm.test:8443/x server"), one);
-        assert_eq!(of("npx --registry=https://npm.test:8443/x server"), one);
-        assert_eq!(of("uvx --index-url nonsense server"), Some(Vec::new()));
-        let metadata = "npx --registry http://169.254.169.254/ server";
-        assert_eq!(of(metadata), Some(Vec::new()));
-        let env = [(
-            "npm_config_registry".to_owned(),
-            "https://npm.test".to_owned(),
-        )]
-        .into();
-        let found = own_registries(&words("npx server"), &env);
-        assert_eq!(found, Some(vec!["npm.test".to_owned()]));
     }
 }

@@ -1,21 +1,37 @@
 //! The registries that a server names for its packages instead of the public ones, or besides them. A
 //! package of such a server is never looked for at a public registry, where its name may be somebody
 //! else's; so a variable counts even if only the agent can fill in its value.
-//!
-//! Read next: `config/launcher.rs`, which knows the options and variables that replace a registry.
 
 use std::collections::BTreeMap;
 
+use haft_contract::egress::HostRule;
+use haft_egress::never_granted;
+use url::Url;
+
 use crate::config::launcher;
 
-/// Variables that add registries to the public one: addresses with spaces between them.
-const ADDING_VARIABLES: [&str; 3] = ["UV_INDEX", "UV_EXTRA_INDEX_URL", "PIP_EXTRA_INDEX_URL"];
+/// Options that name a registry.
+const OPTIONS: [&str; 5] = [
+    "--registry",
+    "--index",
+    "--index-url",
+    "--default-index",
+    "--extra-index-url",
+];
 
-/// Options whose address may have a name, or that only add a registry.
-const INDEX_OPTIONS: [&str; 3] = ["--index", "--default-index", "--extra-index-url"];
+/// Variables that name one, in upper case, or several with spaces between them.
+const VARIABLES: [&str; 7] = [
+    "NPM_CONFIG_REGISTRY",
+    "UV_INDEX",
+    "UV_INDEX_URL",
+    "UV_DEFAULT_INDEX",
+    "UV_EXTRA_INDEX_URL",
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+];
 
-/// The option that the others are written as, because the launcher knows it.
-const INDEX_OPTION: &str = "--index";
+/// What stands for an address that is not known here.
+const UNKNOWN: &str = "";
 
 /// The hosts of registries that a command or its variables name; `None` if they name none, and empty
 /// if nobody knows the hosts or no rule may grant them. A variable without a value has one that is not
@@ -24,51 +40,44 @@ pub fn own_registries(
     argv: &[String],
     env: &BTreeMap<String, Option<String>>,
 ) -> Option<Vec<String>> {
-    let mut words = with_plain_indexes(argv);
-    let mut replacing = BTreeMap::new();
-    let given = env
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_deref()));
-    // `env NAME=VALUE uvx server` sets variables too.
-    let assigned = argv.iter().filter_map(|word| word.split_once('='));
-    let assigned = assigned.map(|(name, value)| (name, Some(value)));
-    for (name, value) in given.chain(assigned) {
-        if ADDING_VARIABLES.contains(&name.to_ascii_uppercase().as_str()) {
-            let addresses =
-                value.map_or_else(|| vec![""], |list| list.split_whitespace().collect());
-            for address in addresses {
-                words.extend([INDEX_OPTION, without_name(address)].map(str::to_owned));
+    launcher::fetches_from(argv)?;
+    let mut addresses = Vec::new();
+    let mut words = argv.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        match word.split_once('=') {
+            Some((option, value)) if OPTIONS.contains(&option) => addresses.push(value),
+            // `env NAME=VALUE uvx server` sets variables too.
+            Some((name, value)) if is_registry_variable(name) => {
+                addresses.extend(value.split_whitespace());
             }
-        } else {
-            let address = without_name(value.unwrap_or_default());
-            replacing.insert(name.to_owned(), address.to_owned());
+            None if OPTIONS.contains(&word) => addresses.extend(words.next()),
+            Some(_) | None => {}
         }
     }
-    launcher::own_registries(&words, &replacing)
+    for (_, value) in env.iter().filter(|(name, _)| is_registry_variable(name)) {
+        match value {
+            Some(value) => addresses.extend(value.split_whitespace()),
+            None => addresses.push(UNKNOWN),
+        }
+    }
+    let hosts = || addresses.iter().filter_map(|address| host(address));
+    (!addresses.is_empty()).then(|| hosts().collect())
 }
 
-/// The command's words, with every index as an address after the one option.
-fn with_plain_indexes(argv: &[String]) -> Vec<String> {
-    let mut words = Vec::with_capacity(argv.len());
-    let mut is_value = false;
-    for word in argv {
-        if is_value {
-            words.push(without_name(word).to_owned());
-            is_value = false;
-            continue;
-        }
-        match word.split_once('=') {
-            Some((option, value)) if INDEX_OPTIONS.contains(&option) => {
-                words.push(format!("{INDEX_OPTION}={}", without_name(value)));
-            }
-            None if INDEX_OPTIONS.contains(&word.as_str()) => {
-                words.push(INDEX_OPTION.to_owned());
-                is_value = true;
-            }
-            Some(_) | None => words.push(word.clone()),
-        }
-    }
-    words
+fn is_registry_variable(name: &str) -> bool {
+    VARIABLES.contains(&name.to_ascii_uppercase().as_str())
+}
+
+/// The host of an address, if a rule may grant it.
+fn host(address: &str) -> Option<String> {
+    let url = Url::parse(without_name(address)).ok()?;
+    let host = url.host_str()?;
+    let host = match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    };
+    let rule = HostRule::parse(&host).ok()?;
+    (!never_granted(&rule)).then_some(host)
 }
 
 /// The address without the name that uv lets an index have: `corp=https://pypi.corp.test/simple`.
@@ -138,5 +147,18 @@ mod tests {
         let two = [("UV_INDEX", Some("a=https://a.test https://b.test"))];
         let hosts = ["a.test", "b.test"].map(str::to_owned).to_vec();
         assert_eq!(of("uvx thing", &two), Some(hosts));
+    }
+
+    #[test]
+    fn a_registry_of_ones_own_is_named_by_its_host() {
+        let of = |command: &str| of(command, &[]);
+        assert_eq!(of("npx server"), None);
+        assert_eq!(of("node --registry https://npm.test/"), None);
+        let one = Some(vec!["npm.test:8443".to_owned()]);
+        assert_eq!(of("npx --registry https://npm.test:8443/x server"), one);
+        assert_eq!(of("npx --registry=https://npm.test:8443/x server"), one);
+        assert_eq!(of("uvx --index-url nonsense server"), Some(vec![]));
+        let metadata = "npx --registry http://169.254.169.254/ server";
+        assert_eq!(of(metadata), Some(vec![]));
     }
 }
