@@ -5,7 +5,10 @@
 //! This reads words and can be deceived. It decides only what is offered; what a command can do is
 //! decided by the sandbox.
 
-use haft_contract::{Access, SealedPlan, access::Command};
+use haft_contract::{
+    Access, SealedPlan, WorkPath,
+    access::{Command, ProcessAct},
+};
 
 use crate::shell::{Segment, Word, analyse, name_of};
 
@@ -18,21 +21,34 @@ const MAKES_FILE_SYSTEM: &str = "mkfs";
 /// Where `dd` may write although it is a device.
 const HARMLESS_DEVICES: [&str; 4] = ["null", "stdout", "stderr", "zero"];
 
-/// What names the whole home, as written.
-const HOMES: [&str; 3] = ["~", "$HOME", "${HOME}"];
+/// What names a whole home, or all of them, as written.
+const HOMES: [&str; 6] = ["~", "$HOME", "${HOME}", "/root", "/home", "/Users"];
 
 /// Whether a plan runs such a command.
 pub fn is_never_offered(plan: &SealedPlan) -> bool {
-    plan.accesses().iter().any(|access| {
-        let Access::Command(command) = access else {
-            return false;
-        };
-        let bomb = match &command.command {
+    let ruins = |command: &Command, cwd: &WorkPath| {
+        let bomb = match command {
             Command::Shell(script) => is_fork_bomb(script),
             Command::Argv(_) => false,
         };
-        let read = analyse(&command.command, &command.cwd, plan.workspace());
+        let read = analyse(command, cwd, plan.workspace());
         bomb || read.is_ok_and(|read| read.segments().iter().any(is_ruinous))
+    };
+    plan.accesses().iter().any(|access| match access {
+        Access::Command(command) => ruins(&command.command, &command.cwd),
+        // What is typed may be a command to a shell that runs there.
+        Access::Process(process) => match &process.act {
+            ProcessAct::Write(text) => ruins(&Command::Shell(text.clone()), &WorkPath::root()),
+            ProcessAct::CloseInput
+            | ProcessAct::Resize(_)
+            | ProcessAct::Signal(_)
+            | ProcessAct::Kill => false,
+        },
+        Access::Path(_)
+        | Access::Host { .. }
+        | Access::Database { .. }
+        | Access::Message { .. }
+        | Access::RemoteTool { .. } => false,
     })
 }
 
@@ -72,11 +88,16 @@ fn is_recursive(word: &Word) -> bool {
     }
 }
 
-/// Whether it is the root or the whole home.
+/// Whether it is the root or a whole home.
 fn names_everything(word: &Word) -> bool {
-    let written = word.raw.trim_matches(['"', '\'']);
+    let written = word.raw.replace(['"', '\''], "");
     let place = written.trim_end_matches(['/', '*']);
-    HOMES.contains(&place) || (place.is_empty() && written.starts_with('/'))
+    let somebodys = place
+        .strip_prefix("/home/")
+        .or_else(|| place.strip_prefix("/Users/"));
+    HOMES.contains(&place)
+        || (place.is_empty() && written.starts_with('/'))
+        || somebodys.is_some_and(|name| !name.contains('/'))
 }
 
 /// Whether a function calls itself twice at once, as `:(){ :|:& };:` does.
@@ -128,6 +149,9 @@ mod tests {
             "rm -r -f ~/",
             "rm --recursive --force \"$HOME\"",
             "rm -Rf ${HOME}/*",
+            "rm -rf \"$HOME\"/",
+            "rm -rf /home/ada",
+            "rm -rf /root/*",
             "rm -rf build ~",
             "echo ok; rm -rf ~/*",
             ":(){ :|:& };:",
@@ -146,6 +170,7 @@ mod tests {
             "rm -rf *",
             "rm -rf ~/project/target",
             "rm -rf $HOME/.cache/x",
+            "rm -rf /home/ada/project/target",
             "rm ~",
             "dd if=/dev/zero of=/dev/null count=1",
             "dd if=a of=b",

@@ -71,6 +71,8 @@ fn only_rules_that_restrict_commands_can() {
     assert!(told.contains("did you mean `sandbox`?"), "{told}");
     let told = problem("[policy]\ndeny = [{ rule = [3] }]");
     assert!(told.contains("`rule` must be a string"), "{told}");
+    let told = problem("[policy]\ndeny = [{ rule = [] }]");
+    assert!(told.contains("`rule` is empty"), "{told}");
 }
 
 #[test]
@@ -91,6 +93,12 @@ fn nobody_is_offered_a_rule_for_what_ruins_a_machine() {
             assert!(offered.is_empty(), "{script}: {offered:?}");
         }
     }
+    // Typed into a shell that runs, it is the same.
+    let typed = Call::types("sudo ls\n", "bash").tier(Tier::T2);
+    check(&rules, &typed, Ask);
+    assert!(rules.proposals(&typed.question()).is_empty());
+    let typed = Call::types("ls\n", "bash").tier(Tier::T2);
+    assert!(!rules.proposals(&typed.question()).is_empty());
     let offered = rules.proposals(&sandboxed("rm -rf build").question());
     assert!(!offered.is_empty());
 }
