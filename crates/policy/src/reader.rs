@@ -318,20 +318,21 @@ impl<'s> Reader<'s> {
             DeValue::Array(rules) => rules.iter().collect(),
             _ => vec![rule],
         };
+        if written.is_empty() {
+            // A `deny` that denies nothing must not pass for one.
+            self.problem(rule.span().start, "`rule` is empty", Some("name a rule"));
+            return;
+        }
         let first = self.file.rules.len();
         let mut texts = Vec::new();
         for rule in written {
             if let Some(text) = self.text(rule, "`rule`") {
                 self.rule(text, rule.span().start, verdict, section, &conditions);
-                texts.push((text, rule.span().start));
+                texts.push(text);
             }
         }
         let range = first..self.file.rules.len();
-        let text = texts
-            .iter()
-            .map(|(text, _)| *text)
-            .collect::<Vec<_>>()
-            .join("`, `");
+        let text = texts.join("`, `");
         let mut tried = Vec::new();
         for (key, wanted) in [
             ("matches", ExpectedMatch::Match),
