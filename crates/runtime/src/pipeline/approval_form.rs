@@ -98,7 +98,7 @@ pub(super) fn plan_form(bound: &ApprovalBinding<'_>) -> Value {
 }
 
 fn principal(principal: &Principal) -> Value {
-    json!({
+    let mut form = json!({
         "tenant": principal.tenant.as_str(),
         "user": principal.user.as_str(),
         "agent": principal.agent.as_str(),
@@ -106,7 +106,11 @@ fn principal(principal: &Principal) -> Value {
         "session": principal.session.as_str(),
         "kind": principal.session_kind.as_str(),
         "channel": principal.channel.as_ref().map(ChannelId::as_str),
-    })
+    });
+    if let (Some(kind), Value::Object(fields)) = (principal.narrowed_from, &mut form) {
+        fields.insert("narrowed_from".to_owned(), json!(kind.as_str()));
+    }
+    form
 }
 
 fn egress(rules: &EgressRules) -> Value {

@@ -8,7 +8,7 @@ use std::{
 
 use haft_contract::{
     Access, BoxFuture, CallEvent, CallId, ErrorKind, Outcome, Principal, SealedPlan, SessionId,
-    Terminal,
+    SessionKind, Terminal,
     ops::{Operations, OpsError, ProcessHandle, ProcessOps, SharedLoopback, Spawn},
 };
 use haft_testkit::{EventLog, Harness, Limits, PATIENCE, ProcessLimits, eventually, memory};
@@ -367,6 +367,14 @@ async fn the_end_of_a_session_ends_its_trees_and_no_others() {
             poll_until(&workspace, &id, |text, _| text.contains("up")).await;
         }
         let harness = &workspace.harness;
+        // One that its client narrowed itself to belongs to the session too.
+        let mut narrowed = Principal::clone(&harness.principal);
+        let parent = std::mem::replace(&mut narrowed.agent, "child".parse().unwrap());
+        narrowed.ancestors.insert(0, parent);
+        narrowed.narrow_session(SessionKind::Subagent);
+        let mut request = harness.request("bash", background("sleep 300"));
+        request.principal = Arc::new(narrowed);
+        assert!(harness.runtime.call(request).await.succeeded());
         let other = Arc::new(Principal {
             session: SessionId::parse("another").unwrap(),
             ..Principal::clone(&harness.principal)
@@ -374,7 +382,7 @@ async fn the_end_of_a_session_ends_its_trees_and_no_others() {
         let mut request = harness.request("bash", background("sleep 300"));
         request.principal = Arc::clone(&other);
         assert!(harness.runtime.call(request).await.succeeded());
-        assert_eq!(harness.runtime.processes(), 4);
+        assert_eq!(harness.runtime.processes(), 5);
 
         harness.runtime.end_session(&harness.principal).await;
         assert_eq!(harness.runtime.processes(), 1);
