@@ -35,9 +35,18 @@ fn stage() -> Stage {
     stage
 }
 
+/// Parameters as the protocol wants them, and the caller that they narrow to.
+fn from(caller: Option<Value>, parameters: Value) -> Value {
+    let mut parameters = modern(parameters);
+    if let Some(caller) = caller {
+        parameters["_meta"]["dev.haft/caller"] = caller;
+    }
+    parameters
+}
+
 /// The tools that a request is shown.
-fn shown(agent: &mut Agent, parameters: Value) -> Vec<String> {
-    let listed = agent.ask("tools/list", &modern(parameters));
+fn shown(agent: &mut Agent, caller: Option<Value>) -> Vec<String> {
+    let listed = agent.ask("tools/list", &from(caller, json!({})));
     let tools = listed["result"]["tools"].as_array();
     let tools = tools.unwrap_or_else(|| panic!("{listed}"));
     let name = |tool: &Value| tool["name"].as_str().unwrap().to_owned();
@@ -48,13 +57,9 @@ fn shows(tools: &[String], tool: &str) -> bool {
     tools.iter().any(|name| name == tool)
 }
 
-/// Calls a tool, with more in `_meta` than the protocol wants.
 fn call(agent: &mut Agent, tool: &str, input: Value, caller: Option<Value>) -> Value {
-    let mut parameters = modern(json!({"name": tool, "arguments": input}));
-    if let Some(caller) = caller {
-        parameters["_meta"]["dev.haft/caller"] = caller;
-    }
-    agent.ask("tools/call", &parameters)
+    let parameters = json!({"name": tool, "arguments": input});
+    agent.ask("tools/call", &from(caller, parameters))
 }
 
 fn is_denied(answer: &Value) -> bool {
@@ -63,7 +68,7 @@ fn is_denied(answer: &Value) -> bool {
 
 /// What a direct message must neither see nor run.
 fn check_dm(stage: &Stage, agent: &mut Agent) {
-    let tools = shown(agent, json!({}));
+    let tools = shown(agent, None);
     assert!(
         !shows(&tools, "write") && shows(&tools, "read"),
         "{tools:?}"
@@ -87,21 +92,19 @@ fn a_direct_message_neither_sees_nor_runs_what_is_for_main() {
     command.env("HAFT_SESSION_KIND", "dm");
     check_dm(&stage, &mut Agent::of(command));
     let mut main = Agent::start(&stage, &[]);
-    let tools = shown(&mut main, json!({}));
+    let tools = shown(&mut main, None);
     assert!(shows(&tools, "write"), "{tools:?}");
     let log = lines(&stage, &["log", "--jsonl"]);
-    let session = |call: &Value| call["session"].as_str().unwrap().to_owned();
-    let first = session(&log[0]);
     let shown = stage.haft(&["show", log[0]["call"].as_str().unwrap(), "--json"]);
     let shown: Value = serde_json::from_str(&shown.ok()).unwrap();
-    assert_eq!(shown["session_kind"], "dm", "{first}: {shown}");
+    assert_eq!(shown["session_kind"], "dm", "{shown}");
 }
 
 #[test]
 fn scopes_channels_and_parents_come_by_option_or_variable() {
     let stage = stage();
     let mut plain = Agent::start(&stage, &[]);
-    let tools = shown(&mut plain, json!({}));
+    let tools = shown(&mut plain, None);
     assert!(
         !shows(&tools, "edit") && shows(&tools, "patch"),
         "{tools:?}"
@@ -120,7 +123,7 @@ fn scopes_channels_and_parents_come_by_option_or_variable() {
         .env("HAFT_CHANNEL", "telegram")
         .env("HAFT_PARENT_AGENTS", "chief");
     for mut agent in [Agent::start(&stage, &options), Agent::of(command)] {
-        let tools = shown(&mut agent, json!({}));
+        let tools = shown(&mut agent, None);
         assert!(shows(&tools, "edit"), "{tools:?}");
         assert!(
             !shows(&tools, "patch") && !shows(&tools, "grep"),
@@ -147,13 +150,13 @@ fn a_client_narrows_itself_for_a_request_and_never_widens() {
     assert!(is_denied(&denied), "{denied}");
     let private = call(&mut agent, "read", json!({"path": "private/a"}), dm());
     assert!(is_denied(&private), "{private}");
-    let narrowed = json!({"_meta": {"dev.haft/caller": {"agent": "child", "scopes": []}}});
-    let mut parameters = modern(json!({}));
-    parameters["_meta"]["dev.haft/caller"] = narrowed["_meta"]["dev.haft/caller"].clone();
-    let listed = agent.ask("tools/list", &parameters).to_string();
-    for hidden in ["\"write\"", "\"edit\"", "\"patch\""] {
-        assert!(!listed.contains(&format!("\"name\":{hidden}")), "{hidden}");
+    let all = shown(&mut agent, None);
+    let child = json!({"agent": "child", "scopes": []});
+    let fewer = shown(&mut agent, Some(child));
+    for tool in ["write", "edit", "patch"] {
+        assert!(shows(&all, tool) && !shows(&fewer, tool), "{tool}");
     }
+    assert!(shows(&fewer, "read"), "{fewer:?}");
     // The next request is the connection's own again.
     let written = call(&mut agent, "write", write(), None);
     assert_eq!(written["result"]["isError"], json!(false), "{written}");
