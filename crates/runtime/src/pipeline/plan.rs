@@ -4,8 +4,8 @@
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use haft_contract::{
-    Access, ActionName, CallEvent, CommandHosts, Effects, ErrorKind, Masks, PathAccess, PathMode, PathsTogether,
-    Plan, PlanContext, PlanParts, SealedPlan, ToolError,
+    Access, ActionName, CallEvent, CommandHosts, Effects, ErrorKind, Masks, PathAccess, PathMode,
+    PathsTogether, Plan, PlanContext, PlanParts, SealedPlan, ToolError,
     egress::{EgressRules, Host, HostRule},
     erased::ParsedInput,
     ops::{FileKind, FileVersion, Operations, OpsError, SandboxMode, Tier},

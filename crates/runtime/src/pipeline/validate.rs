@@ -64,7 +64,11 @@ fn check(
     let mut object = input::parse(arguments, has_parameter)?;
     let coercions = input::coerce(entry.spec(), schema, entry.text_parameters(), &mut object);
     let fixed = &entry.spec().fixed_arguments;
-    let by = if rewrites == 0 { WrittenBy::Caller } else { WrittenBy::Hook };
+    let by = if rewrites == 0 {
+        WrittenBy::Caller
+    } else {
+        WrittenBy::Hook
+    };
     fixed_arguments::add(&mut object, fixed, by)?;
     let input = Value::Object(object);
     let validator = entry

@@ -348,7 +348,11 @@ fn add_action(
             && listed
                 .iter()
                 .all(|name| name.as_str().is_some_and(|name| actions.contains_key(name)));
-        return if same { Ok(()) } else { Err(ManifestError::Actions) };
+        return if same {
+            Ok(())
+        } else {
+            Err(ManifestError::Actions)
+        };
     }
     let Value::Object(schema) = input else {
         return Err(ManifestError::NotAnObject);
@@ -533,7 +537,10 @@ mod tests {
         for written in ["\"hunter2hunter2\"", "{ env = \"hunter2hunter2\" }", "[1]"] {
             let refused = ScriptManifest::parse(&format!("{BASE}secrets.KEY = {written}"));
             let refused = refused.unwrap_err().to_string();
-            assert!(refused.starts_with("`secrets.KEY` is not a reference"), "{refused}");
+            assert!(
+                refused.starts_with("`secrets.KEY` is not a reference"),
+                "{refused}"
+            );
             assert!(!refused.contains("hunter2"), "{refused}");
         }
         check(
@@ -566,7 +573,10 @@ mod tests {
         let manifest = parsed(
             "groups = [\"market\"]\naliases = [\"price\"]\nrequired_scopes = [\"market.read\"]",
         );
-        assert_eq!((manifest.groups, manifest.aliases), (vec!["market"], vec!["price"]));
+        assert_eq!(
+            (manifest.groups, manifest.aliases),
+            (vec!["market"], vec!["price"])
+        );
         assert_eq!(manifest.required_scopes[0].as_str(), "market.read");
         for group in ["read-only", "process", "mcp"] {
             let refused = ScriptManifest::parse(&format!("{BASE}groups = [\"{group}\"]"));
@@ -574,7 +584,10 @@ mod tests {
         }
         for alias in ["undo", "mcp__a__b"] {
             let refused = ScriptManifest::parse(&format!("{BASE}aliases = [\"{alias}\"]"));
-            assert!(matches!(refused, Err(ManifestError::Reserved(_))), "{alias}");
+            assert!(
+                matches!(refused, Err(ManifestError::Reserved(_))),
+                "{alias}"
+            );
         }
     }
 }

@@ -53,7 +53,11 @@ impl SecretForms {
                 *fields = cleaned.collect::<Map<_, _>>();
             }
             Value::Number(number) => {
-                if self.forms.iter().any(|form| form == number.to_string().as_bytes()) {
+                if self
+                    .forms
+                    .iter()
+                    .any(|form| form == number.to_string().as_bytes())
+                {
                     *value = Value::from(REDACTED);
                 }
             }
@@ -146,7 +150,10 @@ mod tests {
     use super::*;
 
     fn forms(secrets: &[&str]) -> Arc<SecretForms> {
-        let secrets: Vec<Secret> = secrets.iter().filter_map(|text| Secret::new(*text)).collect();
+        let secrets: Vec<Secret> = secrets
+            .iter()
+            .filter_map(|text| Secret::new(*text))
+            .collect();
         Arc::new(SecretForms::of(&secrets))
     }
 
@@ -160,17 +167,37 @@ mod tests {
                 clean.extend(filter.take(chunk.to_vec()));
             }
             clean.extend(filter.finish());
-            assert_eq!(String::from_utf8(clean).unwrap(), expect, "chunks of {size}");
+            assert_eq!(
+                String::from_utf8(clean).unwrap(),
+                expect,
+                "chunks of {size}"
+            );
         }
     }
 
     #[test]
     fn r8_a_secret_is_found_however_the_output_is_cut() {
-        check(&["hunter2hunter3"], "key=hunter2hunter3;", "key=[redacted];");
-        check(&["hunter2hunter3"], "hunter2hunter2hunter3", "hunter2[redacted]");
-        check(&["hunter2hunter3"], "hunter2 and hunter", "hunter2 and [redacted]");
+        check(
+            &["hunter2hunter3"],
+            "key=hunter2hunter3;",
+            "key=[redacted];",
+        );
+        check(
+            &["hunter2hunter3"],
+            "hunter2hunter2hunter3",
+            "hunter2[redacted]",
+        );
+        check(
+            &["hunter2hunter3"],
+            "hunter2 and hunter",
+            "hunter2 and [redacted]",
+        );
         check(&["hunter2hunter3"], "a hunt", "a hunt");
-        check(&["abcdef", "abcdefghij"], "abcdefghij abcdef", "[redacted] [redacted]");
+        check(
+            &["abcdef", "abcdefghij"],
+            "abcdefghij abcdef",
+            "[redacted] [redacted]",
+        );
         check(&[], "anything", "anything");
     }
 

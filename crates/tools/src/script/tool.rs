@@ -16,6 +16,7 @@ use haft_contract::{
     secret::{ReadSecret, Secret},
 };
 use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::{
     manifest::{ACTION, ManifestError, SECRETS, ScriptHosts, ScriptManifest},
@@ -42,6 +43,8 @@ pub struct ScriptTool {
     manifest: ScriptManifest,
     program_path: String,
     sha256: [u8; 32],
+    /// Of the program and its manifest together: what a script may use is in the manifest.
+    digest: [u8; 32],
     secrets: Option<Arc<dyn ReadSecret>>,
 }
 
@@ -58,7 +61,11 @@ impl ScriptTool {
     /// A tool named by its manifest.
     pub fn new(source: ScriptSource) -> Result<Self, ManifestError> {
         let manifest = ScriptManifest::parse(&source.manifest_text)?;
+        let digest = Sha256::new()
+            .chain_update(source.sha256)
+            .chain_update(Sha256::digest(&source.manifest_text));
         Ok(Self {
+            digest: digest.finalize().into(),
             name: manifest.name.clone(),
             manifest,
             program_path: source.program_path,
@@ -179,7 +186,7 @@ impl ErasedTool for ScriptTool {
     }
 
     fn program_digest(&self) -> Option<[u8; 32]> {
-        Some(self.sha256)
+        Some(self.digest)
     }
 
     fn withheld(&self) -> Option<WithheldReason> {
@@ -198,8 +205,8 @@ impl ErasedTool for ScriptTool {
 
     fn plan(&self, input: &ParsedInput, _: &PlanContext) -> Result<Plan, ToolError> {
         let input = input.get::<Value>().ok_or_else(foreign_input)?;
-        let mut plan = Plan::new(self.manifest.effects)
-            .access(Access::argv(self.argv(), WorkPath::root()));
+        let mut plan =
+            Plan::new(self.manifest.effects).access(Access::argv(self.argv(), WorkPath::root()));
         if let ScriptHosts::Own(hosts) = &self.manifest.hosts {
             plan = plan.only_planned_hosts();
             for (host, port) in hosts {
@@ -239,7 +246,10 @@ fn standard_input(mut input: Value, secrets: &[(String, Secret)]) -> Result<Vec<
             .iter()
             .map(|(name, secret)| (name.clone(), Value::from(secret.reveal())));
         let object = input.as_object_mut().ok_or_else(foreign_input)?;
-        object.insert(SECRETS.to_owned(), Value::Object(values.collect::<Map<_, _>>()));
+        object.insert(
+            SECRETS.to_owned(),
+            Value::Object(values.collect::<Map<_, _>>()),
+        );
     }
     serde_json::to_vec(&input).map_err(|_| foreign_input())
 }
