@@ -16,7 +16,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Stage};
+use crate::support::{Ran, Stage, eventually, wait};
 
 /// The value of the secret. Nothing but the script and the API may have it.
 const CANARY: &str = "canary-7f3a-only-for-the-script";
@@ -400,4 +400,39 @@ fn r8_a_scripts_host_is_asked_about_and_can_be_denied() {
         assert!(!ran.all().contains(CANARY), "{}", ran.all());
     }
     assert_eq!(api.connections(), 0);
+}
+
+/// While a script holds its secret, even in the arguments and the environment of a child of its own,
+/// another command sees nothing of it.
+#[test]
+#[ignore = "ci: needs bubblewrap"]
+fn r8_a_running_scripts_secret_is_in_no_others_proc() {
+    let stage = Stage::bare();
+    stage.write(
+        "haft.toml",
+        "[policy]\nallow = [\"holder\", \"bash\"]\n[scripts]\nfolders = [\"tools\"]\n",
+    );
+    let manifest = "timeout_ms = 600000\n[secrets]\nKEY = \"env:STOCK_API_KEY\"\n";
+    let program = "#!/usr/bin/python3\nimport json, subprocess, sys\n\
+         key = json.load(sys.stdin)['secrets']['KEY']\n\
+         wait = 'touch holding; while [ ! -e go ]; do sleep 0.05; done'\n\
+         subprocess.run(['sh', '-c', wait, key], env={'PATH': '/usr/bin:/bin', 'KEY': key})\n";
+    script(&stage, "holder", manifest, program);
+    haft(&stage, &["trust"]).ok();
+    let mut holder = stage
+        .command(&["call", "holder"])
+        .env("STOCK_API_KEY", CANARY)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("the script holds its secret", || {
+        stage.exists("holding").then_some(())
+    });
+    let look = "for file in /proc/[0-9]*/environ /proc/[0-9]*/cmdline; do tr '\\0' '\\n' < $file; done; env; echo looked";
+    let printed = call(&stage, "bash", &json!({ "command": look }));
+    assert!(printed.contains("looked"), "{printed}");
+    assert!(!printed.contains(CANARY), "{printed}");
+    stage.write("go", "");
+    assert!(wait(&mut holder).success());
 }
