@@ -381,25 +381,41 @@ fn r8_a_secret_that_cannot_be_had_or_kept_stops_the_script() {
 fn r8_a_scripts_host_is_asked_about_and_can_be_denied() {
     let api = Api::start();
     let stage = example(&api);
-    let rules = "allow = [\"get_stock_price\"]";
+    let key = stage.home.join("key");
+    fs::write(&key, CANARY).unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    let manifest = stage.read("tools/get_stock_price.toml");
+    let from_file = format!("file:{}", key.display());
+    stage.write(
+        "tools/get_stock_price.toml",
+        manifest.replace("env:STOCK_API_KEY", &from_file),
+    );
+    let (config, rules) = (stage.read("haft.toml"), "allow = [\"get_stock_price\"]");
     let input = json!({"symbol": "ACME", "action": "now"}).to_string();
     let args = ["call", "get_stock_price", &input];
-    let config = stage.read("haft.toml");
-    for (instead, expect) in [
-        ("allow = []", format!("127.0.0.1:{}", api.port)),
-        (
-            "deny = [\"get_stock_price(domain:127.0.0.1)\"]",
-            "denied".to_owned(),
-        ),
-    ] {
-        stage.write("haft.toml", config.replace(rules, instead));
-        haft(&stage, &["trust", "--yes"]).ok();
-        let ran = haft(&stage, &args);
-        assert_ne!(ran.code, 0);
-        assert!(ran.all().contains(&expect), "{}", ran.all());
-        assert!(!ran.all().contains(CANARY), "{}", ran.all());
-    }
+
+    let denied = "deny = [\"get_stock_price(domain:127.0.0.1)\"]";
+    stage.write("haft.toml", config.replace(rules, denied));
+    haft(&stage, &["trust"]).ok();
+    let ran = haft(&stage, &args);
+    assert_eq!(ran.code, 3, "{}", ran.all());
     assert_eq!(api.connections(), 0);
+
+    stage.write("haft.toml", config.replace(rules, "allow = []"));
+    haft(&stage, &["trust", "--yes"]).ok();
+    let mut terminal = stage.terminal(&args);
+    let question = terminal.until("[y/N]");
+    let host = format!("127.0.0.1:{}", api.port);
+    assert!(question.contains(&host), "{question}");
+    assert_eq!(api.connections(), 0, "nothing is reached before the answer");
+    terminal.types("y\n");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, 0, "{screen}");
+    assert!(screen.contains("41.5"), "{screen}");
+    assert!(!screen.contains(CANARY), "{screen}");
+    assert_eq!(api.connections(), 1);
+    let kept = [key.display().to_string()];
+    assert_eq!(files_with_canary(&stage.home), kept);
 }
 
 /// While a script holds its secret, even in the arguments and the environment of a child of its own,

@@ -136,6 +136,9 @@ pub enum ManifestError {
         "`secrets.{0}` is not a reference; write \"env:NAME\" or \"file:/absolute/path\" and keep the secret itself out of the manifest"
     )]
     Secret(String),
+    /// The secrets are not a table.
+    #[error("`secrets` must be a table of references, such as KEY = \"env:KEY\"")]
+    SecretsTable,
     /// A parameter has the name under which the script finds its secrets.
     #[error(
         "the parameter `{SECRETS}` has the name under which the script gets its secrets; rename it"
@@ -182,7 +185,7 @@ struct File {
     hosts: Option<Vec<String>>,
     // Read as any value: an error of the parser would quote what may be the secret itself.
     #[serde(default)]
-    secrets: BTreeMap<String, Value>,
+    secrets: Value,
     #[serde(default)]
     required_scopes: Vec<String>,
     #[serde(default)]
@@ -307,7 +310,7 @@ impl File {
     fn check_counts(&self) -> Result<(), ManifestError> {
         let counts = [
             ("hosts", self.hosts.as_ref().map_or(0, Vec::len)),
-            ("secrets", self.secrets.len()),
+            ("secrets", self.secrets.as_object().map_or(0, Map::len)),
             ("actions", self.actions.len()),
             ("groups", self.groups.len()),
             ("aliases", self.aliases.len()),
@@ -374,9 +377,14 @@ fn add_action(
     Ok(())
 }
 
-fn secrets(
-    written: BTreeMap<String, Value>,
-) -> Result<BTreeMap<String, SecretReference>, ManifestError> {
+fn secrets(written: Value) -> Result<BTreeMap<String, SecretReference>, ManifestError> {
+    let written = match written {
+        Value::Null => Map::new(),
+        Value::Object(written) => written,
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            return Err(ManifestError::SecretsTable);
+        }
+    };
     let read = written.into_iter().map(|(name, reference)| {
         match reference.as_str().and_then(SecretReference::parse) {
             Some(reference) => Ok((name, reference)),
@@ -543,6 +551,8 @@ mod tests {
             );
             assert!(!refused.contains("hunter2"), "{refused}");
         }
+        let refused = ScriptManifest::parse(&format!("{BASE}secrets = \"hunter2hunter2\""));
+        assert!(matches!(refused, Err(ManifestError::SecretsTable)));
         check(
             &format!(
                 "{BASE}secrets.KEY = \"env:KEY\"\n[input]\ntype = \"object\"\n\

@@ -71,8 +71,8 @@ impl SecretForms {
         let mut clean = Vec::with_capacity(bytes.len());
         let mut at = 0;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-            let begins = |form: &&Vec<u8>| form.len() > rest.len() && form.starts_with(rest);
-            let begun = self.forms.iter().find(begins).is_some();
+            let begins = |form: &Vec<u8>| form.len() > rest.len() && form.starts_with(rest);
+            let begun = self.forms.iter().any(begins);
             if begun && more == More::MayFollow {
                 break;
             }
