@@ -166,6 +166,10 @@ fn r8_the_example_reaches_its_api_with_its_key() {
     ] {
         assert!(trusted.contains(&said), "{said} in {trusted}");
     }
+    // What an agent can write beside a trusted script is not loaded by it.
+    for module in ["tools/json.py", "tools/urllib.py", "json.py"] {
+        stage.write(module, "raise SystemExit('loaded from the workspace')\n");
+    }
     let input = json!({"symbol": "ACME", "action": "now"});
     let printed = call(&stage, "get_stock_price", &input);
     assert!(printed.contains("41.5"), "{printed}");
