@@ -72,8 +72,8 @@ pub trait ErasedTool: Send + Sync {
     fn input_schema(&self) -> Value;
     /// JSON Schema of the structured output.
     fn output_schema(&self) -> Value;
-    /// SHA-256 of the program, for a tool that runs a separate one (a script): part of what an
-    /// approval binds. Any other tool is fixed by this build of Haft, its spec and its schemas.
+    /// SHA-256 of the program and of what comes with it (a script's manifest), for a tool that runs a
+    /// separate one: part of what an approval binds. Any other tool is fixed by this build of Haft, its spec and its schemas.
     ///
     /// Has no default: a wrapper that forgot to pass it on would loosen every approval of the tool
     /// it wraps.

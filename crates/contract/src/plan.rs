@@ -35,6 +35,17 @@ pub struct Plan {
     pub timeout: Option<Duration>,
     /// What happens to the call when one of its paths may not or cannot be touched.
     pub paths: PathsTogether,
+    /// Which hosts its commands may reach.
+    pub hosts: CommandHosts,
+}
+
+/// Which hosts the commands of a plan may reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandHosts {
+    /// Those that the operator lets every command of the agent reach.
+    Configured,
+    /// Those that the plan's own accesses name, and no others.
+    Planned,
 }
 
 /// Whether the paths of a plan succeed or fail together.
@@ -56,6 +67,7 @@ impl Plan {
             effects,
             timeout: None,
             paths: PathsTogether::AllOrNone,
+            hosts: CommandHosts::Configured,
         }
     }
 
@@ -89,6 +101,13 @@ impl Plan {
     #[must_use]
     pub fn each_path_by_itself(mut self) -> Self {
         self.paths = PathsTogether::EachByItself;
+        self
+    }
+
+    /// Lets the plan's commands reach the hosts that its accesses name, and no others.
+    #[must_use]
+    pub fn only_planned_hosts(mut self) -> Self {
+        self.hosts = CommandHosts::Planned;
         self
     }
 }

@@ -32,6 +32,9 @@ pub struct ToolSpec {
     pub parameter_aliases: Vec<ParameterAlias>,
     /// Reshapes a whole input (`old_string` into `edits`); says what it did.
     pub reshape: Option<Reshape>,
+    /// Arguments that the operator has fixed. A caller neither sees nor sets them; they are added
+    /// before the call is planned.
+    pub fixed_arguments: Map<String, Value>,
     /// Scopes the caller's credential must carry.
     pub required_scopes: Vec<Scope>,
     /// The confinement its child processes need unless configuration says otherwise.
@@ -158,6 +161,7 @@ impl ToolSpec {
             aliases: Vec::new(),
             parameter_aliases: Vec::new(),
             reshape: None,
+            fixed_arguments: Map::new(),
             required_scopes: Vec::new(),
             sandbox: SandboxMode::Full,
             audience: Audience::Model,
@@ -218,6 +222,13 @@ impl ToolSpec {
     #[must_use]
     pub fn reshape(mut self, reshape: Reshape) -> Self {
         self.reshape = Some(reshape);
+        self
+    }
+
+    /// Fixes arguments, in addition to those that are fixed already.
+    #[must_use]
+    pub fn fixed_arguments(mut self, arguments: Map<String, Value>) -> Self {
+        self.fixed_arguments.extend(arguments);
         self
     }
 

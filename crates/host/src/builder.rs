@@ -8,6 +8,7 @@ use haft_contract::{
     event::EventSink,
     host::{Approver, Ledger},
     ops::{Operations, SandboxMode},
+    secret::ReadSecret,
 };
 use haft_mcp::{client::Clients, upstream::supervise::UnseenServer};
 use haft_policy::{CedarPolicy, PolicySource};
@@ -21,6 +22,7 @@ use crate::{
     mount::MountPlan,
     own_tools,
     record::RecordOptions,
+    script_secrets::ScriptSecrets,
     suggest::{AfterEdit, Suggest},
     workspace::WorkspaceSource,
 };
@@ -33,6 +35,7 @@ pub struct HostBuilder {
     pub(crate) record: RecordOptions,
     pub(crate) mounting: MountOptions,
     pub(crate) parts: AssemblyParts,
+    pub(crate) script_secrets: ScriptSecrets,
     notes: Vec<String>,
 }
 
@@ -95,6 +98,7 @@ impl HostBuilder {
                 reported: false,
             },
             parts,
+            script_secrets: ScriptSecrets::default(),
             notes: Vec::new(),
         }
     }
@@ -118,7 +122,9 @@ impl HostBuilder {
         let mounts = Arc::new(MountPlan::of(&settings));
         let (workspace, record) = (WorkspaceSource::of(&settings), RecordOptions::of(&settings));
         let builtins = own_tools::built_in(&settings)?;
-        let scripts = own_tools::trusted_scripts(&settings)?;
+        let script_secrets = ScriptSecrets::of(&settings);
+        let reader: Arc<dyn ReadSecret> = Arc::new(script_secrets.clone());
+        let scripts = own_tools::trusted_scripts(&settings, &reader)?;
         notes.extend(scripts.refused.iter().cloned());
         let policy = Arc::new(settings.policy);
         let mut suggest = Suggest::new(settings.sources, Arc::clone(&policy), rules_file, after);
@@ -142,6 +148,7 @@ impl HostBuilder {
         };
         let mut builder = Self::of(workspace, record, parts);
         builder.notes = notes;
+        builder.script_secrets = script_secrets;
         Ok(builder.sandboxes(BTreeMap::new()))
     }
 

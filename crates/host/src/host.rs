@@ -36,10 +36,12 @@ impl Host {
             record,
             mounting,
             parts,
+            script_secrets,
             ..
         } = builder;
         let operations = workspace.open().await?;
         let record = Record::open(record).await?;
+        script_secrets.keep_out_of(record.ledger.redactor());
         let ledger: Arc<dyn Ledger> = Arc::new(record.ledger.clone());
         let assembled = parts.ledger(ledger).checked(operations);
         let mounted = assembled.and_then(|assembly| {

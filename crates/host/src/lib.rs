@@ -32,6 +32,7 @@ pub mod relative_time;
 pub mod replay;
 pub mod rules;
 pub mod screen_text;
+mod script_secrets;
 pub mod state;
 pub mod suggest;
 pub mod this_workspace;
@@ -49,7 +50,7 @@ pub use self::{
     first_answer::FirstAnswer,
     host::Host,
     other_places::OtherPlaces,
-    own_tools::configured_scripts,
+    own_tools::{ConfiguredScript, ScriptEntry, configured_scripts},
     record::{Record, RecordOptions},
     webhook::{Webhook, WebhookError, WebhookKey},
     workspace::WorkspaceSource,

@@ -9,7 +9,7 @@ use haft_contract::{
 
 use crate::{
     DesktopApprover, FirstAnswer, Webhook, WebhookKey, ancestry,
-    config::{Env, approval_places::ApprovalPlaces},
+    config::{Env, approval_places::ApprovalPlaces, secrets::read_secret},
 };
 
 /// The approvers that are configured.
@@ -49,7 +49,7 @@ impl OtherPlaces {
             }
         }
         if let Some(settings) = places.webhook() {
-            let made = settings.key.read().and_then(|key| {
+            let made = read_secret(&settings.key).and_then(|key| {
                 let key = WebhookKey::new(key.as_bytes());
                 key.and_then(|key| Webhook::new(&settings.url, key))
                     .map_err(|error| error.to_string())

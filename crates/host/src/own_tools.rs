@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use haft_contract::{ToolName, erased::ErasedTool};
+use haft_contract::{ToolName, erased::ErasedTool, secret::ReadSecret};
 use haft_tools::{
-    factory::{Factory, ToolEntry},
+    factory::{Factory, ToolEntry, fix_arguments},
     script::ScriptTool,
 };
+use serde_json::{Map, Value};
 
 use crate::{
     config::{
@@ -50,6 +51,11 @@ fn entry(configured: &ConfiguredTool) -> ToolEntry {
         kind: configured.kind.clone(),
         name: configured.name.clone(),
         config: configured.config.as_object().cloned().unwrap_or_default(),
+        arguments: configured
+            .arguments
+            .as_object()
+            .cloned()
+            .unwrap_or_default(),
     }
 }
 
@@ -61,11 +67,14 @@ pub(crate) struct TrustedScripts {
     pub(crate) refused: Vec<String>,
 }
 
-/// The trusted scripts, and why the others are not offered.
-pub(crate) fn trusted_scripts(settings: &Settings) -> Result<TrustedScripts, HostError> {
+/// The trusted scripts, and why the others are not offered. They read their secrets from here.
+pub(crate) fn trusted_scripts(
+    settings: &Settings,
+    secrets: &Arc<dyn ReadSecret>,
+) -> Result<TrustedScripts, HostError> {
     let mut tools = Vec::new();
     let mut refused = Vec::new();
-    for (script, name) in configured_scripts(settings)? {
+    for ConfiguredScript { script, entry } in configured_scripts(settings)? {
         let manifest = script.manifest_path().display().to_string();
         let source = match settings.scripts {
             Scripts::Trusted => script.trusted(&settings.places.trust),
@@ -73,8 +82,9 @@ pub(crate) fn trusted_scripts(settings: &Settings) -> Result<TrustedScripts, Hos
         };
         let tool =
             source.and_then(|source| ScriptTool::new(source).map_err(|error| error.to_string()));
-        match (tool, name) {
-            (Ok(tool), Some(name)) => tools.push(tool.named(name).erased()),
+        let tool = tool.map(|tool| tool.secrets(Arc::clone(secrets)));
+        match (tool, entry) {
+            (Ok(tool), Some(entry)) => tools.push(entry.named(tool)?),
             (Ok(tool), None) => tools.push(tool.erased()),
             (Err(why), _) => refused.push(format!(
                 "the script `{manifest}` is not offered: {why}; read it, then run `haft trust`"
@@ -84,10 +94,40 @@ pub(crate) fn trusted_scripts(settings: &Settings) -> Result<TrustedScripts, Hos
     Ok(TrustedScripts { tools, refused })
 }
 
+/// A script that configuration names, in a folder or in an entry of its own.
+#[derive(Debug)]
+pub struct ConfiguredScript {
+    /// The script.
+    pub script: FoundScript,
+    /// What its own entry says.
+    pub entry: Option<ScriptEntry>,
+}
+
+/// What a `[[tools]]` entry of type `script` says.
+#[derive(Debug)]
+pub struct ScriptEntry {
+    /// The name the script gets.
+    pub name: ToolName,
+    /// The arguments it always gets.
+    pub arguments: Map<String, Value>,
+    /// Where it was written, for messages.
+    place: String,
+}
+
+impl ScriptEntry {
+    fn named(self, tool: ScriptTool) -> Result<Arc<dyn ErasedTool>, HostError> {
+        let tool = tool.named(self.name).erased();
+        fix_arguments(tool, self.arguments).map_err(|error| {
+            HostError::config(
+                format!("{}: {error}", self.place),
+                "`arguments` names properties of the manifest's `input`",
+            )
+        })
+    }
+}
+
 /// The scripts in the configured folders, and those configured individually by name.
-pub fn configured_scripts(
-    settings: &Settings,
-) -> Result<Vec<(FoundScript, Option<ToolName>)>, HostError> {
+pub fn configured_scripts(settings: &Settings) -> Result<Vec<ConfiguredScript>, HostError> {
     let mut found = Vec::new();
     for folder in &settings.script_folders {
         let scripts = scripts::find(folder).map_err(|why| {
@@ -99,7 +139,11 @@ pub fn configured_scripts(
                 "correct it, or take the folder out of `folders` under [scripts]",
             )
         })?;
-        found.extend(scripts.into_iter().map(|script| (script, None)));
+        let found_there = scripts.into_iter().map(|script| ConfiguredScript {
+            script,
+            entry: None,
+        });
+        found.extend(found_there);
     }
     for (beside, tool) in settings
         .tools
@@ -112,14 +156,19 @@ pub fn configured_scripts(
                 "write name = \"…\" and config = { manifest = \"tools/NAME.toml\" }",
             )
         };
-        let name = ToolName::parse(&tool.name).map_err(|error| wrong(error.to_string()))?;
-        let manifest = tool.config.get("manifest").and_then(|path| path.as_str());
-        let manifest =
-            manifest.ok_or_else(|| wrong("a script needs the path of its manifest".to_owned()))?;
-        found.push((
-            scripts::find_one(&beside.join(manifest)).map_err(wrong)?,
-            Some(name),
-        ));
+        let entry = entry(tool);
+        let name = ToolName::parse(&entry.name).map_err(|error| wrong(error.to_string()))?;
+        let manifest = entry
+            .script_manifest()
+            .map_err(|error| wrong(error.to_string()))?;
+        found.push(ConfiguredScript {
+            script: scripts::find_one(&beside.join(manifest)).map_err(wrong)?,
+            entry: Some(ScriptEntry {
+                name,
+                arguments: entry.arguments,
+                place: tool.place.clone(),
+            }),
+        });
     }
     Ok(found)
 }

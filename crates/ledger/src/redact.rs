@@ -5,18 +5,13 @@
 
 use std::{
     borrow::Cow,
-    fmt::Write as _,
     sync::{OnceLock, RwLock},
 };
 
+use haft_contract::secret::Secret;
+pub use haft_contract::secret::{MIN_SECRET_BYTES, REDACTED};
 use regex::{Regex, RegexSet};
 use serde_json::Value;
-
-/// Replaces a secret in the record.
-pub const REDACTED: &str = "[redacted]";
-
-/// The shortest exact value that is redacted; a shorter one would blank out ordinary words.
-pub const MIN_SECRET_BYTES: usize = 6;
 
 /// The most exact values one ledger redacts.
 pub const MAX_SECRETS: usize = 1_024;
@@ -167,16 +162,23 @@ impl Redactor {
     }
 
     /// Adds an exact value, such as one a vault has just handed out. Its hexadecimal and
-    /// percent-encoded forms are redacted too. Returns whether it was added: values shorter than
-    /// [`MIN_SECRET_BYTES`] or beyond [`MAX_SECRETS`] are not.
+    /// percent-encoded forms are redacted too. Returns whether it is redacted: values shorter
+    /// than [`MIN_SECRET_BYTES`] or beyond [`MAX_SECRETS`] are not.
     pub fn add(&self, secret: &str) -> bool {
         let Ok(mut exact) = self.exact.write() else {
             return false;
         };
-        if secret.len() < MIN_SECRET_BYTES || exact.len() >= MAX_SECRETS * 3 {
+        let Some(secret) = Secret::new(secret) else {
+            return false;
+        };
+        let forms = secret.forms();
+        if forms.iter().all(|form| exact.contains(form)) {
+            return true;
+        }
+        if exact.len() >= MAX_SECRETS * 3 {
             return false;
         }
-        for form in [secret.to_owned(), hex(secret), percent(secret)] {
+        for form in forms {
             if !exact.contains(&form) {
                 exact.push(form);
             }
@@ -342,28 +344,6 @@ fn in_json(text: &str) -> String {
         .strip_prefix('"')
         .and_then(|text| text.strip_suffix('"'));
     inside.unwrap_or(text).to_owned()
-}
-
-fn hex(text: &str) -> String {
-    let mut hex = String::with_capacity(text.len() * 2);
-    for byte in text.bytes() {
-        // Writing to a `String` cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-    }
-    hex
-}
-
-fn percent(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len() * 3);
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing to a `String` cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
 }
 
 #[cfg(test)]

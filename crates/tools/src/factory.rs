@@ -1,4 +1,5 @@
-//! Builds tools from configuration: `[[tools]] type, name, config`.
+//! Builds tools from configuration: `[[tools]] type, name, config, arguments`. An entry has the same
+//! shape in a file and in a program.
 //!
 //! A configuration is checked when it is read; the tool itself is built on first use. Types that
 //! need something this crate does not have (a database, a script folder) are added by the caller
@@ -36,6 +37,18 @@ pub struct ToolEntry {
     /// Settings specific to the type.
     #[serde(default)]
     pub config: Map<String, Value>,
+    /// Arguments that the tool always gets. A caller neither sees nor sets them.
+    #[serde(default)]
+    pub arguments: Map<String, Value>,
+}
+
+impl ToolEntry {
+    /// The manifest that an entry of type `script` names, as it is written.
+    pub fn script_manifest(&self) -> Result<String, FactoryError> {
+        let name = ToolName::parse(&self.name)?;
+        let ScriptConfig { manifest } = read_config(&name, &self.config)?;
+        Ok(manifest)
+    }
 }
 
 /// Why a tool could not be built.
@@ -60,6 +73,14 @@ pub enum FactoryError {
         name: String,
         /// What is wrong.
         reason: String,
+    },
+    /// An argument is fixed that the tool does not have.
+    #[error("the tool `{name}` has no argument `{argument}` that could be fixed")]
+    Argument {
+        /// The tool.
+        name: String,
+        /// The argument.
+        argument: String,
     },
 }
 
@@ -90,21 +111,18 @@ impl Factory {
         self.types.insert(kind.into(), prepare);
     }
 
-    /// Adds the type `script`, whose `config.script` names one of these scripts.
-    pub fn register_scripts(&mut self, scripts: Vec<ScriptTool>) {
+    /// Adds the type `script`, whose `config.manifest` names a manifest. `find` gets the path as it
+    /// is written, and returns the script if it is trusted, or says why not.
+    pub fn register_scripts(
+        &mut self,
+        find: impl Fn(&str) -> Result<ScriptTool, String> + Send + Sync + 'static,
+    ) {
         let prepare: PrepareTool = Box::new(move |name, config| {
-            let ScriptConfig { script } = read_config(name, config)?;
-            let known = |tool: &&ScriptTool| tool.name().as_str() == script;
-            let Some(tool) = scripts.iter().find(known).cloned() else {
-                let known: Vec<&str> = scripts.iter().map(|tool| tool.name().as_str()).collect();
-                return Err(FactoryError::Config {
-                    name: name.to_string(),
-                    reason: format!(
-                        "there is no trusted script `{script}`; the trusted scripts are {}",
-                        known.join(", ")
-                    ),
-                });
-            };
+            let ScriptConfig { manifest } = read_config(name, config)?;
+            let tool = find(&manifest).map_err(|reason| FactoryError::Config {
+                name: name.to_string(),
+                reason,
+            })?;
             let name = name.clone();
             Ok(Box::new(move || tool.named(name).erased()))
         });
@@ -127,11 +145,12 @@ impl Factory {
                 known: self.types().collect::<Vec<_>>().join(", "),
             })?;
         let make = prepare(&name, &entry.config)?;
-        Ok(Arc::new(LazyTool {
+        let tool = Arc::new(LazyTool {
             keeps_aliases: entry.name == entry.kind,
             tool: LazyLock::new(make),
             name,
-        }))
+        });
+        fix_arguments(tool, entry.arguments.clone())
     }
 }
 
@@ -165,7 +184,85 @@ pub fn read_config<C: DeserializeOwned>(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ScriptConfig {
-    script: String,
+    manifest: String,
+}
+
+/// The same tool, which always gets these arguments. Each must be one that it has.
+pub fn fix_arguments(
+    tool: Arc<dyn ErasedTool>,
+    arguments: Map<String, Value>,
+) -> Result<Arc<dyn ErasedTool>, FactoryError> {
+    if arguments.is_empty() {
+        return Ok(tool);
+    }
+    let schema = tool.input_schema();
+    let has = |argument: &&String| {
+        let properties = schema.get("properties");
+        properties.is_some_and(|properties| properties.get(argument.as_str()).is_some())
+    };
+    if let Some(argument) = arguments.keys().find(|argument| !has(argument)) {
+        return Err(FactoryError::Argument {
+            name: tool.name().to_string(),
+            argument: argument.clone(),
+        });
+    }
+    Ok(Arc::new(WithArguments { tool, arguments }))
+}
+
+/// A tool with arguments that the operator has fixed. The runtime adds them to every call.
+struct WithArguments {
+    tool: Arc<dyn ErasedTool>,
+    arguments: Map<String, Value>,
+}
+
+impl ErasedTool for WithArguments {
+    fn name(&self) -> &ToolName {
+        self.tool.name()
+    }
+
+    fn spec(&self) -> ToolSpec {
+        self.tool.spec().fixed_arguments(self.arguments.clone())
+    }
+
+    fn input_schema(&self) -> Value {
+        self.tool.input_schema()
+    }
+
+    fn output_schema(&self) -> Value {
+        self.tool.output_schema()
+    }
+
+    fn program_digest(&self) -> Option<[u8; 32]> {
+        self.tool.program_digest()
+    }
+
+    fn withheld(&self) -> Option<WithheldReason> {
+        self.tool.withheld()
+    }
+
+    fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {
+        self.tool.parse(input)
+    }
+
+    fn plan(&self, input: &ParsedInput, cx: &PlanContext) -> Result<Plan, ToolError> {
+        self.tool.plan(input, cx)
+    }
+
+    fn preview<'a>(
+        &'a self,
+        input: &'a ParsedInput,
+        cx: PreviewContext,
+    ) -> BoxFuture<'a, Result<Preview, ToolError>> {
+        self.tool.preview(input, cx)
+    }
+
+    fn run(
+        &self,
+        input: ParsedInput,
+        cx: CallContext<NoProgress>,
+    ) -> BoxFuture<'_, Result<ToolReply, ToolError>> {
+        self.tool.run(input, cx)
+    }
 }
 
 /// A tool that is built on first use.
@@ -284,28 +381,41 @@ mod tests {
 
     #[test]
     fn r7_a_trusted_script_can_have_a_configured_name() {
-        let script = ScriptTool::new(crate::script::ScriptSource {
-            manifest_text: "name = 'x'\ndescription = 'does x'\nprogram = 'x.sh'".to_owned(),
-            program_path: "/scripts/x.sh".to_owned(),
-            sha256: [7; 32],
-        })
-        .unwrap();
+        let manifest_text = "name = 'x'\ndescription = 'does x'\nprogram = 'x'\n[input]\n\
+                             type = 'object'\nproperties.city = { type = 'string' }";
         let mut factory = Factory::builtin();
-        factory.register_scripts(vec![script]);
-        let build = |script: &str| {
-            factory.build(&entry(
-                json!({"type": "script", "name": "mine", "config": {"script": script}}),
-            ))
+        factory.register_scripts(move |manifest| {
+            if manifest != "tools/x.toml" {
+                return Err(format!("there is no manifest `{manifest}`"));
+            }
+            let script = ScriptTool::new(crate::script::ScriptSource {
+                manifest_text: manifest_text.to_owned(),
+                program_path: "/scripts/x".to_owned(),
+                sha256: [7; 32],
+            });
+            script.map_err(|error| error.to_string())
+        });
+        let build = |manifest: &str, arguments: Value| {
+            factory.build(&entry(json!({
+                "type": "script", "name": "mine",
+                "config": {"manifest": manifest}, "arguments": arguments,
+            })))
         };
-        let tool = build("x").unwrap();
+        let tool = build("tools/x.toml", json!({"city": "Berlin"})).unwrap();
         assert_eq!(tool.name().as_str(), "mine");
-        assert_eq!(tool.program_digest(), Some([7; 32]));
-        let Err(error) = build("y") else {
-            panic!("built a script that is not there");
+        assert!(tool.program_digest().is_some());
+        assert_eq!(tool.spec().fixed_arguments["city"], "Berlin");
+        let refused = |manifest: &str, arguments: Value| match build(manifest, arguments) {
+            Ok(tool) => panic!("built {}", tool.name()),
+            Err(error) => error.to_string(),
         };
         assert_eq!(
-            error.to_string(),
-            "the configuration of the tool `mine` is invalid: there is no trusted script `y`; the trusted scripts are x"
+            refused("tools/y.toml", json!({})),
+            "the configuration of the tool `mine` is invalid: there is no manifest `tools/y.toml`"
+        );
+        assert_eq!(
+            refused("tools/x.toml", json!({"town": "Berlin"})),
+            "the tool `mine` has no argument `town` that could be fixed"
         );
     }
 

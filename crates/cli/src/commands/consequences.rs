@@ -3,6 +3,7 @@
 
 use haft_contract::{access::Command, host::Verdict, ops::SandboxMode};
 use haft_host::{
+    ConfiguredScript,
     config::{
         Settings,
         mcp::{ServerSettings, Target},
@@ -13,6 +14,7 @@ use haft_host::{
 use haft_ledger::{Retention, options::MAX_QUEUED_BYTES};
 use haft_policy::PolicySource;
 use haft_sandbox::cgroup::CgroupSetting;
+use haft_tools::script::ScriptHosts;
 
 use crate::terminal::Page;
 
@@ -90,13 +92,40 @@ pub(crate) fn consequences(settings: &Settings) -> Page {
         page = page.field("record", format!("queue_bytes = {}", settings.queue_bytes));
     }
     // An unreadable script has already stopped the command.
-    for (script, name) in configured_scripts(settings).into_iter().flatten() {
-        let manifest = script.manifest_path().display();
-        let name = name.map_or_else(String::new, |name| format!(" as `{name}`"));
-        page = page.field("script", format!("{manifest}{name}"));
+    for configured in configured_scripts(settings).into_iter().flatten() {
+        page = page.page(script(&configured));
     }
     for server in settings.mcp.mounted() {
         page = page.page(mounted(server));
+    }
+    page
+}
+
+/// What a script is called, what it always gets, and what it reaches.
+fn script(configured: &ConfiguredScript) -> Page {
+    let manifest = configured.script.manifest();
+    let path = configured.script.manifest_path().display();
+    let mut name = &manifest.name;
+    let mut page = match &configured.entry {
+        Some(entry) => {
+            name = &entry.name;
+            let page = Page::new().field("script", format!("{path} as `{name}`"));
+            entry
+                .arguments
+                .iter()
+                .fold(page, |page, (argument, value)| {
+                    page.field("fixed", format!("{argument} = {value} for `{name}`"))
+                })
+        }
+        None => Page::new().field("script", path.to_string()),
+    };
+    if let ScriptHosts::Own(hosts) = &manifest.hosts {
+        for (host, port) in hosts {
+            page = page.field("reachable", format!("{host}:{port} for `{name}`"));
+        }
+    }
+    for (secret, reference) in &manifest.secrets {
+        page = page.field("secret", format!("`{name}` gets {reference} as {secret}"));
     }
     page
 }

@@ -6,7 +6,7 @@ use std::{io::IsTerminal as _, path::Path};
 
 use clap::Args;
 use haft_host::{
-    HostBuilder,
+    ConfiguredScript, HostBuilder,
     config::{
         resolve::check,
         trust::{Trust, hex, sha256},
@@ -73,7 +73,7 @@ pub(crate) async fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
     places.trust.pin(&path, hash);
     let mut settings = places.settings()?;
     let scripts = configured_scripts(&settings)?;
-    for (script, _) in &scripts {
+    for ConfiguredScript { script, .. } in &scripts {
         script.pin(&mut settings.places.trust);
     }
     let consequences = consequences(&settings);
@@ -83,7 +83,7 @@ pub(crate) async fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
     }
     let mut store = app.places()?.trust;
     store.pin_text(&path, &text);
-    for (script, _) in &scripts {
+    for ConfiguredScript { script, .. } in &scripts {
         script.pin(&mut store);
         app.notes([&format!(
             "trusted the script `{}` and its program",

@@ -45,6 +45,7 @@ mod record;
 mod recovery;
 mod reference;
 mod replay;
+mod script_secrets;
 mod scripts;
 mod support;
 mod takeover;

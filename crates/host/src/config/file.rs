@@ -65,6 +65,8 @@ pub struct ConfiguredTool {
     pub name: String,
     /// Its own settings.
     pub config: Json,
+    /// The arguments that it always gets.
+    pub arguments: Json,
     /// Where it was written, for messages.
     pub place: String,
 }
@@ -92,10 +94,11 @@ const TABLES: [&str; 18] = [
 ];
 
 /// The keys of a tool's table. The last four belong to policy.
-const TOOL_KEYS: [&str; 7] = [
+const TOOL_KEYS: [&str; 8] = [
     "name",
     "type",
     "config",
+    "arguments",
     "session",
     "scopes",
     "subagents",
@@ -285,24 +288,31 @@ impl Reader<'_> {
         match (kind, name) {
             (Some(kind), name) => {
                 let name = name.unwrap_or_else(|| kind.clone());
-                let config = match table.get("config") {
-                    Some(config) => self.json(config),
-                    None => Json::Object(serde_json::Map::new()),
-                };
+                let [config, arguments] =
+                    ["config", "arguments"].map(|key| match self.table(table, key) {
+                        Some(members) => members
+                            .iter()
+                            .map(|(key, value)| (key.get_ref().to_string(), self.json(value)))
+                            .collect(),
+                        None => Json::Object(serde_json::Map::new()),
+                    });
                 self.file.tools.push(ConfiguredTool {
                     kind,
                     name,
                     config,
+                    arguments,
                     place,
                 });
             }
             (None, Some(_)) => {
-                if let Some((key, _)) = table.get_key_value("config") {
-                    self.problem(
-                        key.span().start,
-                        "`config` without `type`",
-                        "`type` says what the tool is built from",
-                    );
+                for key in ["config", "arguments"] {
+                    if let Some((written, _)) = table.get_key_value(key) {
+                        self.problem(
+                            written.span().start,
+                            format!("`{key}` without `type`"),
+                            "`type` says what the tool is built from",
+                        );
+                    }
                 }
             }
             (None, None) => {

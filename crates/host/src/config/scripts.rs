@@ -7,7 +7,9 @@
 use std::path::{Path, PathBuf};
 
 use haft_backends::{ScriptFile, load_scripts};
-use haft_tools::script::{ScriptManifest, ScriptSource};
+use haft_contract::egress::HostRule;
+use haft_egress::never_granted;
+use haft_tools::script::{ScriptHosts, ScriptManifest, ScriptSource};
 
 use super::trust::{Trust, TrustStore, sha256};
 
@@ -16,6 +18,7 @@ use super::trust::{Trust, TrustStore, sha256};
 pub struct FoundScript {
     manifest_path: PathBuf,
     file: ScriptFile,
+    manifest: ScriptManifest,
 }
 
 /// Finds every script of a folder, ordered by name.
@@ -50,10 +53,27 @@ impl FoundScript {
                 manifest.program
             ));
         }
+        if let ScriptHosts::Own(hosts) = &manifest.hosts {
+            let rules = hosts
+                .iter()
+                .map(|(host, port)| HostRule::exact(host.clone(), *port));
+            if let Some(rule) = rules.into_iter().find(never_granted) {
+                return Err(format!(
+                    "`{}`: `{rule}` hands out the machine's credentials; no script may reach it",
+                    manifest_path.display()
+                ));
+            }
+        }
         Ok(Self {
             manifest_path,
             file,
+            manifest,
         })
+    }
+
+    /// What its manifest says.
+    pub fn manifest(&self) -> &ScriptManifest {
+        &self.manifest
     }
 
     /// The path of its manifest.

@@ -55,7 +55,7 @@ use crate::{
         Settings,
         mcp::{CommandTarget, Idle, ServerSettings, Target},
         oauth::OauthSettings,
-        secrets::filled,
+        secrets::{filled, read_secret},
     },
     error::HostError,
     state::{failures::Failures, logins::Logins, pins::FilePins, private},
@@ -374,7 +374,7 @@ impl Connect for WhenNeeded {
 
 fn secrets(server: &ServerSettings) -> Result<BTreeMap<String, String>, String> {
     let read = server.secrets.iter().map(|(name, reference)| {
-        let secret = reference.read();
+        let secret = read_secret(reference);
         let secret = secret.map_err(|why| format!("its secret `{name}` is missing: {why}"))?;
         Ok((name.clone(), secret))
     });

@@ -4,8 +4,9 @@
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use haft_contract::{
-    Access, ActionName, CallEvent, Effects, ErrorKind, Masks, PathAccess, PathMode, PathsTogether,
-    Plan, PlanContext, PlanParts, SealedPlan, ToolError,
+    Access, ActionName, CallEvent, CommandHosts, Effects, ErrorKind, Masks, PathAccess, PathMode,
+    PathsTogether, Plan, PlanContext, PlanParts, SealedPlan, ToolError,
+    egress::{EgressRules, Host, HostRule},
     erased::ParsedInput,
     ops::{FileKind, FileVersion, Operations, OpsError, SandboxMode, Tier},
 };
@@ -67,6 +68,10 @@ pub async fn plan(validated: ValidatedCall) -> Result<PlannedCall, HaltedCall> {
         Ok(session) => session,
         Err(error) => return Err(call.not_looked_up(error)),
     };
+    let egress = match command_hosts(&said, tier, workspace.egress_of(&call.principal, tier)) {
+        Ok(egress) => egress,
+        Err(error) => return Err(call.halt(error)),
+    };
     let spec = entry.spec();
     let paths = said.paths;
     let plan = PlanParts {
@@ -79,7 +84,7 @@ pub async fn plan(validated: ValidatedCall) -> Result<PlannedCall, HaltedCall> {
         workspace_id: workspace.id().clone(),
         workspace: Arc::clone(&operations.root),
         tier,
-        egress: workspace.egress_of(&call.principal, tier),
+        egress,
         deadline: deadline::run_time(
             spec.deadline_of(said.action.as_ref()),
             said.timeout,
@@ -227,6 +232,39 @@ async fn resolve_path(
     access.resolved = Some(there.path);
     access.protected = there.protected;
     Ok(there.stat.map(|stat| stat.version))
+}
+
+/// The hosts that the plan's commands may reach: what the operator configured, or only what the
+/// plan's own accesses name. Whoever is denied to everybody is denied here too.
+fn command_hosts(
+    said: &Plan,
+    tier: Tier,
+    configured: Option<Arc<EgressRules>>,
+) -> Result<Option<Arc<EgressRules>>, ToolError> {
+    match (said.hosts, tier) {
+        (CommandHosts::Configured, _) => return Ok(configured),
+        // Nothing could enforce them on the host, and T1 has no network.
+        (CommandHosts::Planned, Tier::Host | Tier::T1 | Tier::InProcess) => return Ok(None),
+        (CommandHosts::Planned, Tier::T2 | Tier::T3) => {}
+    }
+    let named = said.accesses.iter().filter_map(|access| match access {
+        Access::Host { host, port } => Some((host, *port)),
+        _ => None,
+    });
+    let allow: Vec<HostRule> = named
+        .map(|(host, port)| match Host::parse(host) {
+            Ok(host) => Ok(HostRule::exact(host, port)),
+            Err(error) => Err(ToolError::new(
+                ErrorKind::Internal,
+                format!("the tool planned a host that is none: {error}"),
+            )),
+        })
+        .collect::<Result<_, _>>()?;
+    if allow.is_empty() {
+        return Ok(None);
+    }
+    let deny = configured.map_or_else(Vec::new, |rules| rules.deny.clone());
+    Ok(Some(Arc::new(EgressRules { allow, deny })))
 }
 
 /// What the sandbox will keep from the plan's commands, and what it masks only as far as it can.

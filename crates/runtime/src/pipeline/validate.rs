@@ -6,7 +6,13 @@ use haft_contract::{Arguments, CallEvent, ErrorKind, ToolError, erased::ParsedIn
 use serde_json::Value;
 
 use super::{HaltedCall, ResolvedCall, call_state::CallState};
-use crate::{input, registry::Entry};
+use crate::{
+    input,
+    registry::{
+        Entry,
+        fixed_arguments::{self, WrittenBy},
+    },
+};
 
 /// A call whose input fits the schema.
 pub struct ValidatedCall {
@@ -27,7 +33,7 @@ pub fn validate(resolved: ResolvedCall) -> Result<ValidatedCall, HaltedCall> {
         arguments,
         rewrites,
     } = resolved;
-    match check(&entry, arguments) {
+    match check(&entry, arguments, rewrites) {
         Ok((input, parsed, coercions)) => {
             call.facts.coercions.extend(coercions);
             call.recording.note(CallEvent::Validated {
@@ -48,6 +54,7 @@ pub fn validate(resolved: ResolvedCall) -> Result<ValidatedCall, HaltedCall> {
 fn check(
     entry: &Entry,
     arguments: Arguments,
+    rewrites: u8,
 ) -> Result<(Value, ParsedInput, Vec<String>), ToolError> {
     let schema = entry.input_schema();
     let has_parameter = |name: &str| {
@@ -56,12 +63,20 @@ fn check(
     };
     let mut object = input::parse(arguments, has_parameter)?;
     let coercions = input::coerce(entry.spec(), schema, entry.text_parameters(), &mut object);
+    let fixed = &entry.spec().fixed_arguments;
+    let by = if rewrites == 0 {
+        WrittenBy::Caller
+    } else {
+        WrittenBy::Hook
+    };
+    fixed_arguments::add(&mut object, fixed, by)?;
     let input = Value::Object(object);
     let validator = entry
         .validator()
         .map_err(|reason| ToolError::new(ErrorKind::Unavailable, reason.to_owned()))?;
     // Checking for validity is several times cheaper than finding out what is wrong.
     if !validator.is_valid(&input) {
+        fixed_arguments::check(validator.iter_errors(&input), fixed)?;
         let complaint = input::complaint(schema, validator.iter_errors(&input));
         return Err(complaint.unwrap_or_else(|| {
             ToolError::invalid_input("the input does not fit the tool's schema")

@@ -15,6 +15,7 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 
 use super::{
+    fixed_arguments,
     render::{self, Format, Renderings},
     work,
 };
@@ -28,7 +29,10 @@ pub struct Entry {
     key: ToolKey,
     tool: Arc<dyn ErasedTool>,
     spec: ToolSpec,
+    /// Without the arguments that the operator has fixed.
     input_schema: Value,
+    /// With them, if there are any.
+    whole_schema: Option<Value>,
     output_schema: Value,
     quarantine: Option<String>,
     withheld: Option<WithheldReason>,
@@ -43,14 +47,17 @@ pub struct Entry {
 impl Entry {
     /// Reads everything a tool says about itself.
     pub fn new(provider: &ProviderId, tool: Arc<dyn ErasedTool>) -> Self {
-        let input_schema = tool.input_schema();
+        let (spec, mut input_schema) = (tool.spec(), tool.input_schema());
+        let whole_schema = (!spec.fixed_arguments.is_empty()).then(|| input_schema.clone());
+        fixed_arguments::leave_out(&mut input_schema, &spec.fixed_arguments);
         Self {
             key: ToolKey::new(provider.clone(), tool.name().clone()),
-            spec: tool.spec(),
+            spec,
             quarantine: unusable(&input_schema),
             withheld: tool.withheld(),
             output_schema: tool.output_schema(),
             input_schema,
+            whole_schema,
             tool,
             validator: OnceLock::new(),
             text_parameters: OnceLock::new(),
@@ -79,7 +86,7 @@ impl Entry {
         self.spec.audience == Audience::Model
     }
 
-    /// JSON Schema of the input.
+    /// JSON Schema of the input, as a caller may write it.
     pub fn input_schema(&self) -> &Value {
         &self.input_schema
     }
@@ -116,6 +123,7 @@ impl Entry {
             "sandbox": self.spec.sandbox.as_str(),
             "groups": self.spec.groups,
             "input": self.input_schema(),
+            "fixed": self.spec.fixed_arguments,
             "output": self.output_schema(),
             "program": program.map(|sha256| PlanDigest(sha256).to_string()),
         });
@@ -151,7 +159,7 @@ impl Entry {
             && policy.visibility(principal, &self.facts()) == Visibility::Advertised
     }
 
-    /// The compiled schema.
+    /// The compiled schema of the whole input, with the arguments that are fixed.
     pub fn validator(&self) -> Result<&Validator, &str> {
         self.validator
             .get_or_init(|| {
@@ -159,7 +167,7 @@ impl Entry {
                     .with_draft(jsonschema::Draft::Draft202012)
                     // A linear-time engine, so that a hostile `pattern` cannot stall a call.
                     .with_pattern_options(jsonschema::PatternOptions::regex())
-                    .build(&self.input_schema)
+                    .build(self.whole_schema.as_ref().unwrap_or(&self.input_schema))
                     .map_err(|error| {
                         let why = input::spelt(&error.to_string());
                         format!("its input schema cannot be compiled: {why}")

@@ -5,6 +5,7 @@
 //! because a list that changes order breaks every prompt cache.
 
 mod entry;
+pub(crate) mod fixed_arguments;
 mod naming;
 mod plain_schema;
 mod render;

@@ -187,26 +187,32 @@ impl Snapshot {
             }
         }
         let mut by_alias: HashMap<&'static str, Arc<Entry>> = HashMap::new();
-        // Only the tools compiled into this program may claim aliases; a foreign tool could use one
-        // to take over a name that models already know.
-        let trusted = [builtin.clone(), ProviderId::embedded()];
-        for entry in entries
-            .iter()
-            .filter(|entry| trusted.contains(&entry.key().provider))
-        {
-            for alias in &entry.spec().aliases {
-                let own = entry.key().provider == builtin;
-                if let Some(other) = by_name.get(*alias) {
-                    if own && other.key().provider != builtin {
-                        return Err(RegistryError::ShadowsBuiltin {
-                            name: (*alias).to_owned(),
-                            builtin: entry.key().tool.clone(),
-                            provider: other.key().provider.clone(),
-                        });
+        // Only the tools compiled into this program and the operator's own scripts may claim
+        // aliases; a foreign tool could use one to take over a name that models already know. For
+        // the same reason a script gets only what nobody else claims.
+        for provider in [
+            builtin.clone(),
+            ProviderId::embedded(),
+            ProviderId::script(),
+        ] {
+            for entry in entries
+                .iter()
+                .filter(|entry| entry.key().provider == provider)
+            {
+                for alias in &entry.spec().aliases {
+                    let own = provider == builtin;
+                    if let Some(other) = by_name.get(*alias) {
+                        if own && other.key().provider != builtin {
+                            return Err(RegistryError::ShadowsBuiltin {
+                                name: (*alias).to_owned(),
+                                builtin: entry.key().tool.clone(),
+                                provider: other.key().provider.clone(),
+                            });
+                        }
+                        continue;
                     }
-                    continue;
+                    by_alias.entry(alias).or_insert_with(|| Arc::clone(entry));
                 }
-                by_alias.entry(alias).or_insert_with(|| Arc::clone(entry));
             }
         }
         Ok(Self {

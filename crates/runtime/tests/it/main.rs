@@ -14,6 +14,7 @@ mod changes;
 mod deadlines;
 mod dry_run;
 mod exactly_once;
+mod fixed_arguments;
 mod guard;
 mod guard_world;
 mod hooks;

@@ -6,7 +6,11 @@
 //! Loading folders from disk and hashing programs is the back ends' job.
 
 pub mod manifest;
+pub mod names;
 pub mod tool;
 
-pub use manifest::{ManifestError, ScriptManifest};
+mod output;
+mod redact;
+
+pub use manifest::{ManifestError, ScriptHosts, ScriptManifest};
 pub use tool::{ScriptSource, ScriptTool};

@@ -1,32 +1,29 @@
 //! A script as a tool.
 //!
 //! The program that runs is the one that was trusted: its SHA-256 is pinned, and the back end
-//! checks the very file it executes. The script gets exactly the input that was planned.
+//! checks the very file it executes. The script gets exactly the input that was planned, and its
+//! secrets beside it on standard input: never in its environment, which whatever it starts would
+//! inherit.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use haft_contract::{
-    Access, BoxFuture, CallContext, Content, ErrorKind, NoProgress, Plan, PlanContext, Progress,
-    ToolError, ToolName, ToolSpec, WorkPath,
+    Access, BoxFuture, CallContext, ErrorKind, NoProgress, Plan, PlanContext, ToolError, ToolName,
+    ToolSpec, WorkPath,
     access::Command,
     erased::{ErasedTool, ParsedInput, ToolReply, WithheldReason},
-    ops::{ExitStatus, Input, OutputChunk, Spawn, Stream},
+    ops::{ExitStatus, Input, Spawn},
+    secret::{ReadSecret, Secret},
 };
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 
-use super::manifest::{ManifestError, ScriptManifest};
-use crate::{
-    process::follow::{FollowEnd, TakeChunk, failure, follow},
-    text::display::start_of,
+use super::{
+    manifest::{ACTION, ManifestError, SECRETS, ScriptHosts, ScriptManifest},
+    output::ScriptOutput,
+    redact::SecretForms,
 };
-
-/// The most standard output kept for parsing as JSON. Longer output is text.
-const MAX_RESULT_BYTES: usize = 1024 * 1024;
-/// The longest progress line; longer ones are dropped.
-const MAX_PROGRESS_LINE: usize = 4 * 1024;
-/// The longest progress status passed on.
-const MAX_STATUS_BYTES: usize = 200;
+use crate::process::follow::{FollowEnd, failure, follow};
 
 /// A script found in a trusted folder.
 #[derive(Debug, Clone)]
@@ -40,31 +37,64 @@ pub struct ScriptSource {
 }
 
 /// A tool that runs a script.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ScriptTool {
     name: ToolName,
     manifest: ScriptManifest,
     program_path: String,
     sha256: [u8; 32],
+    /// Of the program and its manifest together: what a script may use is in the manifest.
+    digest: [u8; 32],
+    secrets: Option<Arc<dyn ReadSecret>>,
+}
+
+impl fmt::Debug for ScriptTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScriptTool")
+            .field("name", &self.name)
+            .field("program_path", &self.program_path)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ScriptTool {
     /// A tool named by its manifest.
     pub fn new(source: ScriptSource) -> Result<Self, ManifestError> {
         let manifest = ScriptManifest::parse(&source.manifest_text)?;
+        let digest = Sha256::new()
+            .chain_update(source.sha256)
+            .chain_update(Sha256::digest(&source.manifest_text));
         Ok(Self {
+            digest: digest.finalize().into(),
             name: manifest.name.clone(),
             manifest,
             program_path: source.program_path,
             sha256: source.sha256,
+            secrets: None,
         })
     }
 
-    /// The same tool under a configured name.
+    /// The same tool under a configured name. Its other names stay with the name in its manifest.
     #[must_use]
     pub fn named(mut self, name: ToolName) -> Self {
+        if self.name != name {
+            self.manifest.aliases.clear();
+        }
         self.name = name;
         self
+    }
+
+    /// Reads the secrets that its manifest refers to from here. Without this, a script whose
+    /// manifest names secrets does not run.
+    #[must_use]
+    pub fn secrets(mut self, secrets: Arc<dyn ReadSecret>) -> Self {
+        self.secrets = Some(secrets);
+        self
+    }
+
+    /// What its manifest says.
+    pub fn manifest(&self) -> &ScriptManifest {
+        &self.manifest
     }
 
     /// The tool as a registry object.
@@ -76,28 +106,46 @@ impl ScriptTool {
         vec![self.program_path.clone()]
     }
 
+    /// The secrets it gets, by name. Read when a call runs, so that a new value counts at once.
+    async fn read_secrets(&self) -> Result<Vec<(String, Secret)>, ToolError> {
+        let unavailable = |name: &str, why: &str| {
+            let message = format!("the script's secret `{name}` is not available: {why}");
+            ToolError::new(ErrorKind::Unavailable, message)
+                .hint("the operator puts it where the script's manifest says")
+        };
+        let mut read = Vec::new();
+        for (name, reference) in &self.manifest.secrets {
+            let Some(secrets) = &self.secrets else {
+                return Err(unavailable(name, "nothing here gives secrets to scripts"));
+            };
+            let secret = secrets.read(reference).await;
+            read.push((name.clone(), secret.map_err(|why| unavailable(name, &why))?));
+        }
+        Ok(read)
+    }
+
     async fn execute(
         &self,
-        input: &Value,
+        input: Value,
         cx: CallContext<NoProgress>,
     ) -> Result<ToolReply, ToolError> {
+        let secrets = self.read_secrets().await?;
+        let forms = SecretForms::of(secrets.iter().map(|(_, secret)| secret));
         let command = Command::Argv(self.argv());
         let mut spawn = Spawn::new(command, WorkPath::root(), cx.tier());
-        spawn.input = Input::Bytes(serde_json::to_vec(input).unwrap_or_default());
+        spawn.input = Input::Bytes(standard_input(input, &secrets)?);
         spawn.progress_channel = true;
         spawn.pinned = Some(self.sha256);
         let mut process = cx.processes().spawn(spawn).await?;
-        let mut output = ScriptOutput {
-            cx: &cx,
-            printed: PrintedResult::default(),
-            progress: ProgressLines::default(),
-        };
-        let exit = match follow(&mut *process, cx.cancel(), &mut output).await? {
+        let mut output = ScriptOutput::new(&cx, forms);
+        let end = follow(&mut *process, cx.cancel(), &mut output).await;
+        let printed = output.finish().await;
+        let exit = match end? {
             FollowEnd::Stopped(error) => return Err(error),
             FollowEnd::Ended(exit) => exit,
         };
         match (failure("the script", &exit), exit.status) {
-            (None, _) => Ok(output.printed.reply()),
+            (None, _) => Ok(printed.reply()),
             (Some(error), ExitStatus::Code(code)) => {
                 Err(error.with_structured(json!({ "exit_code": code })))
             }
@@ -114,13 +162,18 @@ impl ErasedTool for ScriptTool {
     }
 
     fn spec(&self) -> ToolSpec {
-        ToolSpec::new(
-            self.manifest.title.as_str(),
-            self.manifest.description.as_str(),
-        )
-        .effects(self.manifest.effects)
-        .deadline(self.manifest.deadline)
-        .groups(&["script"])
+        let manifest = &self.manifest;
+        let spec = ToolSpec::new(manifest.title.as_str(), manifest.description.as_str())
+            .effects(manifest.effects)
+            .deadline(manifest.deadline)
+            .groups(&["script"])
+            .groups(&manifest.groups)
+            .aliases(&manifest.aliases)
+            .required_scopes(manifest.required_scopes.iter().cloned());
+        let actions = manifest.actions.iter();
+        actions.fold(spec, |spec, (name, deadline)| {
+            spec.action(name.clone(), *deadline)
+        })
     }
 
     fn input_schema(&self) -> Value {
@@ -133,7 +186,7 @@ impl ErasedTool for ScriptTool {
     }
 
     fn program_digest(&self) -> Option<[u8; 32]> {
-        Some(self.sha256)
+        Some(self.digest)
     }
 
     fn withheld(&self) -> Option<WithheldReason> {
@@ -141,11 +194,33 @@ impl ErasedTool for ScriptTool {
     }
 
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {
+        if !self.manifest.secrets.is_empty() && input.get(SECRETS).is_some() {
+            let message = format!("`{SECRETS}` is not an argument of this tool");
+            return Err(ToolError::invalid_input(message)
+                .at(format!("/{SECRETS}"))
+                .hint("leave it out; the script gets its secrets from the operator"));
+        }
         Ok(ParsedInput::new(input.clone()))
     }
 
-    fn plan(&self, _: &ParsedInput, _: &PlanContext) -> Result<Plan, ToolError> {
-        Ok(Plan::new(self.manifest.effects).access(Access::argv(self.argv(), WorkPath::root())))
+    fn plan(&self, input: &ParsedInput, _: &PlanContext) -> Result<Plan, ToolError> {
+        let input = input.get::<Value>().ok_or_else(foreign_input)?;
+        let mut plan =
+            Plan::new(self.manifest.effects).access(Access::argv(self.argv(), WorkPath::root()));
+        if let ScriptHosts::Own(hosts) = &self.manifest.hosts {
+            plan = plan.only_planned_hosts();
+            for (host, port) in hosts {
+                plan = plan.access(Access::Host {
+                    host: host.to_string(),
+                    port: *port,
+                });
+            }
+        }
+        let action = input.get(ACTION).and_then(Value::as_str);
+        match action.filter(|action| self.manifest.actions.contains_key(*action)) {
+            Some(action) => Ok(plan.action(action.to_owned())),
+            None => Ok(plan),
+        }
     }
 
     fn run(
@@ -154,153 +229,27 @@ impl ErasedTool for ScriptTool {
         cx: CallContext<NoProgress>,
     ) -> BoxFuture<'_, Result<ToolReply, ToolError>> {
         Box::pin(async move {
-            let input = input.take::<Value>().ok_or_else(|| {
-                ToolError::new(ErrorKind::Internal, "the input was parsed for another tool")
-            })?;
-            self.execute(&input, cx).await
+            let input = input.take::<Value>().ok_or_else(foreign_input)?;
+            self.execute(input, cx).await
         })
     }
 }
 
-/// Passes output on as it arrives, and progress lines as progress.
-struct ScriptOutput<'c> {
-    cx: &'c CallContext<NoProgress>,
-    printed: PrintedResult,
-    progress: ProgressLines,
+fn foreign_input() -> ToolError {
+    ToolError::new(ErrorKind::Internal, "the input was parsed for another tool")
 }
 
-impl TakeChunk for ScriptOutput<'_> {
-    async fn take(&mut self, chunk: OutputChunk) {
-        match chunk.stream {
-            Stream::Progress => {
-                let report = |progress| self.cx.report(progress);
-                return self.progress.take(&chunk.bytes, report);
-            }
-            Stream::Stdout => self.printed.take(&chunk.bytes),
-            Stream::Stderr => {}
-        }
-        self.cx.output().push(chunk.stream, &chunk.bytes).await;
-    }
-}
-
-/// What the script printed, while it can still be a JSON result.
-#[derive(Default)]
-struct PrintedResult {
-    bytes: Vec<u8>,
-    total: u64,
-}
-
-impl PrintedResult {
-    fn take(&mut self, bytes: &[u8]) {
-        self.total += bytes.len() as u64;
-        if self.total <= MAX_RESULT_BYTES as u64 {
-            self.bytes.extend_from_slice(bytes);
-        } else {
-            self.bytes.clear();
-        }
-    }
-
-    /// JSON becomes the structured result; the text itself is already in the outcome.
-    fn reply(self) -> ToolReply {
-        let content = if self.total == 0 {
-            vec![Content::text("[no output]")]
-        } else {
-            Vec::new()
-        };
-        ToolReply {
-            content,
-            structured: serde_json::from_slice(&self.bytes).unwrap_or(Value::Null),
-        }
-    }
-}
-
-/// Progress lines, assembled from chunks that may end anywhere.
-#[derive(Default)]
-struct ProgressLines {
-    line: Vec<u8>,
-    too_long: bool,
-}
-
-#[derive(Deserialize)]
-struct ProgressLine {
-    #[serde(default)]
-    step: u64,
-    #[serde(default)]
-    total: Option<u64>,
-    #[serde(default)]
-    status: String,
-}
-
-impl ProgressLines {
-    fn take(&mut self, bytes: &[u8], report: impl Fn(Progress<NoProgress>)) {
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let text = piece.strip_suffix(b"\n");
-            self.line.extend_from_slice(text.unwrap_or(piece));
-            if self.line.len() > MAX_PROGRESS_LINE {
-                self.line.clear();
-                self.too_long = true;
-            }
-            if text.is_some() {
-                if !std::mem::take(&mut self.too_long) && !self.line.is_empty() {
-                    report(progress(&self.line));
-                }
-                self.line.clear();
-            }
-        }
-    }
-}
-
-/// `{"step": 1, "total": 3, "status": "…"}`, or any other line as a status.
-fn progress(line: &[u8]) -> Progress<NoProgress> {
-    if let Ok(line) = serde_json::from_slice::<ProgressLine>(line) {
-        let status = start_of(&line.status, MAX_STATUS_BYTES);
-        Progress::of(line.step, line.total, status)
-    } else {
-        let text = String::from_utf8_lossy(line);
-        Progress::of(0, None, start_of(text.trim(), MAX_STATUS_BYTES))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::RefCell;
-
-    use super::*;
-
-    #[test]
-    fn r8_progress_lines_are_json_or_text_however_they_are_cut() {
-        let seen = RefCell::new(Vec::new());
-        let mut lines = ProgressLines::default();
-        let long = [b'x'; MAX_PROGRESS_LINE + 1];
-        for chunk in [
-            b"{\"step\":1,\"to".as_slice(),
-            b"tal\":4,\"status\":\"a\"}\nplain ",
-            b"text\n\n",
-            &long,
-            b"y\n{\"step\":2}\n",
-        ] {
-            lines.take(chunk, |progress| seen.borrow_mut().push(progress));
-        }
-        let seen = seen.into_inner();
-        assert_eq!(
-            seen,
-            [
-                Progress::of(1, Some(4), "a"),
-                Progress::of(0, None, "plain text"),
-                Progress::of(2, None, ""),
-            ]
+/// What the script reads: its input, and its secrets in the same object.
+fn standard_input(mut input: Value, secrets: &[(String, Secret)]) -> Result<Vec<u8>, ToolError> {
+    if !secrets.is_empty() {
+        let values = secrets
+            .iter()
+            .map(|(name, secret)| (name.clone(), Value::from(secret.reveal())));
+        let object = input.as_object_mut().ok_or_else(foreign_input)?;
+        object.insert(
+            SECRETS.to_owned(),
+            Value::Object(values.collect::<Map<_, _>>()),
         );
     }
-
-    #[test]
-    fn r8_a_result_is_json_or_text() {
-        let reply = |text: &[u8]| {
-            let mut printed = PrintedResult::default();
-            printed.take(text);
-            printed.reply().structured
-        };
-        assert_eq!(reply(b"{\"a\":1}\n"), json!({"a": 1}));
-        assert_eq!(reply(b"done"), Value::Null);
-        assert_eq!(reply(&vec![b'1'; MAX_RESULT_BYTES + 1]), Value::Null);
-    }
+    serde_json::to_vec(&input).map_err(|_| foreign_input())
 }
