@@ -27,6 +27,7 @@ pub mod identity;
 pub mod label;
 mod ledger_error;
 pub mod masks;
+pub mod memory;
 pub mod name;
 pub mod ops;
 pub mod outcome;
@@ -37,6 +38,7 @@ mod process_id;
 pub mod progress;
 pub mod protected;
 pub mod spec;
+pub mod todo;
 pub mod tool;
 mod uuid_id;
 
