@@ -35,6 +35,7 @@ pub mod screen_text;
 pub mod state;
 pub mod suggest;
 pub mod this_workspace;
+pub mod todo_lists;
 mod webhook;
 pub mod workspace;
 
