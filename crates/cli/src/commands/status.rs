@@ -37,7 +37,7 @@ const MAX_CALLS: usize = 1_000;
 /// For how many days a list counts as current after it was set.
 const TODO_DAYS: i64 = 7;
 
-/// Show what is waiting, what is running, what was denied today and what agents have left to do
+/// Show what is waiting, running, denied today and left to do
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
