@@ -12,12 +12,14 @@ use crate::{
     event::RecordedEvent,
     future::BoxFuture,
     identity::Principal,
+    memory::{Memory, MemoryId},
     ops::{
         DatabaseOps, FileOps, FileVersion, MessageOps, NetOps, OpsError, ProcessOps, RemoteToolOps,
         RepositoryOps, SearchOps, Stream, Tier, World,
     },
     path::WorkPath,
     progress::{NoProgress, Progress, ProgressSink, ReportProgress},
+    todo::TodoItem,
 };
 
 /// What a tool may know while it plans: who asks, and where paths are rooted. No operations, so a
@@ -105,6 +107,10 @@ pub struct CallParts {
     pub seen: Arc<dyn SeenFiles>,
     /// What earlier calls did to files.
     pub past: Arc<dyn PastChanges>,
+    /// The session's list of things to do.
+    pub todo: Arc<dyn SessionTodo>,
+    /// What the agent keeps beyond a session.
+    pub memory: Arc<dyn AgentMemory>,
     /// Processes the session keeps beyond a call.
     pub background: Arc<dyn Background>,
     /// Takes progress reports.
@@ -158,6 +164,47 @@ pub trait SeenFiles: Send + Sync {
         &'a self,
         path: &'a WorkPath,
     ) -> BoxFuture<'a, Result<Option<FileVersion>, OpsError>>;
+}
+
+/// The session's list of things to do: what the last call of the same user and agent, in the same
+/// session of the same kind, set. Other sessions have their own.
+pub trait SessionTodo: Send + Sync {
+    /// The list; empty if none was set.
+    fn list(&self) -> BoxFuture<'_, Result<Vec<TodoItem>, ToolError>>;
+
+    /// Returns once the running call, whose input is the new list, would survive a power cut.
+    fn keep(&self) -> BoxFuture<'_, Result<(), ToolError>>;
+}
+
+/// What an agent keeps beyond a session, for the user it acts for. Only Haft's own memory tools
+/// reach it, so that rules and people see it in a plan by their names.
+pub trait AgentMemory: Send + Sync {
+    /// Saves a text, with the labels of this session. Returns it as it is kept, with secrets taken
+    /// out. Fails unless the plan says that the call changes something.
+    fn save<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Memory, ToolError>>;
+
+    /// One memory. This session has then read from whatever its labels name.
+    fn get(&self, id: MemoryId) -> BoxFuture<'_, Result<Memory, ToolError>>;
+
+    /// The newest memories that have all of these words, newest first. This session has then read
+    /// from whatever the labels of what is returned name.
+    fn search<'a>(
+        &'a self,
+        words: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<FoundMemories, ToolError>>;
+
+    /// Removes a memory. Fails unless the plan says that the call changes something.
+    fn forget(&self, id: MemoryId) -> BoxFuture<'_, Result<(), ToolError>>;
+}
+
+/// What a search in memories found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundMemories {
+    /// The newest of them, newest first.
+    pub memories: Vec<Memory>,
+    /// How many there are in all.
+    pub total: usize,
 }
 
 impl<P> CallContext<P> {
@@ -244,6 +291,16 @@ impl<P> CallContext<P> {
     /// What earlier calls did to files.
     pub fn past(&self) -> &dyn PastChanges {
         &*self.parts.past
+    }
+
+    /// The session's list of things to do.
+    pub fn todo(&self) -> &dyn SessionTodo {
+        &*self.parts.todo
+    }
+
+    /// What the agent keeps beyond a session.
+    pub fn memory(&self) -> &dyn AgentMemory {
+        &*self.parts.memory
     }
 
     /// Fires when the call must stop.

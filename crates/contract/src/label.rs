@@ -18,6 +18,9 @@ pub const MAX_PROVIDERS: usize = MAX_LABELS + 16;
 /// Prefix of a mounted server's label.
 const SERVER: &str = "mcp:";
 
+/// Recorded in place of a provider where it may be any; no provider has this name.
+const ANY_PROVIDER: &str = "*";
+
 /// The label for more sources than are kept apart.
 const ANYTHING: &str = "anything";
 
@@ -60,6 +63,18 @@ impl Label {
         }
         let shown = text.chars().take(64).flat_map(char::escape_debug).collect();
         Err(LabelError { shown })
+    }
+
+    /// What a record has in place of the providers of this source: the name that
+    /// [`Labels::of_providers`] makes this label of again.
+    pub fn recorded_provider(&self) -> String {
+        match self.0.strip_prefix(SERVER) {
+            Some(server) => ProviderId::mounted(server).map_or_else(
+                |_| ANY_PROVIDER.to_owned(),
+                |provider| provider.as_str().to_owned(),
+            ),
+            None => ANY_PROVIDER.to_owned(),
+        }
     }
 
     /// The label as text.
@@ -221,6 +236,10 @@ mod tests {
         assert_eq!(of(&["builtin", "script", "embedded"]), "");
         assert_eq!(of(&["mcp__b", "builtin", "mcp__a"]), "mcp:a, mcp:b");
         assert_eq!(of(&["mcp__a", "[redacted]"]), "anything");
+        for known in [label("mcp:a"), Label::anything()] {
+            let recorded = known.recorded_provider();
+            assert_eq!(of(&[&recorded]), known.as_str());
+        }
         let many: Vec<String> = (0..MAX_PROVIDERS).map(|n| format!("p{n}")).collect();
         assert_eq!(Labels::of_providers(&many).to_string(), "anything");
     }

@@ -27,6 +27,7 @@ pub mod identity;
 pub mod label;
 mod ledger_error;
 pub mod masks;
+pub mod memory;
 pub mod name;
 pub mod ops;
 pub mod outcome;
@@ -38,6 +39,7 @@ pub mod progress;
 pub mod protected;
 pub mod secret;
 pub mod spec;
+pub mod todo;
 pub mod tool;
 mod uuid_id;
 

@@ -36,6 +36,7 @@ mod script_secrets;
 pub mod state;
 pub mod suggest;
 pub mod this_workspace;
+pub mod todo_lists;
 mod webhook;
 pub mod workspace;
 

@@ -16,7 +16,7 @@ use haft_contract::{
     event::RecordedEvent,
     host::{
         Acceptance, ApprovalStore, ArtifactId, ArtifactStore, CallRecord, ClaimedCall, Epoch,
-        GrantStore, History, Ledger, LedgerError, Timestamp, Verification,
+        GrantStore, History, Ledger, LedgerError, MemoryStore, Timestamp, Verification,
     },
     ops::FileVersion,
 };
@@ -33,6 +33,7 @@ use crate::{
     high_water::HighWater,
     history::{read, verify},
     left_open::interrupted,
+    memories::Memories,
     message::{CallHolder, Handle, SeenKey},
     open_error::OpenError,
     open_record::{HeldClaim, OpenRecord},
@@ -77,6 +78,7 @@ struct LedgerState {
     artifacts: Arc<dyn ExpiringArtifacts>,
     approvals: Arc<Approvals>,
     grants: Arc<Grants>,
+    memories: Arc<Memories>,
     seen: Mutex<SeenHere>,
     /// Held by whoever checks the record: one check takes most of the connections that read.
     verifying: tokio::sync::Mutex<()>,
@@ -140,6 +142,12 @@ impl StoredLedger {
                 cache: shared.grants,
                 counting: Arc::clone(&opening.counting),
                 most: max_grants,
+            }),
+            memories: Arc::new(Memories {
+                queue: Arc::clone(&opening.queue),
+                store: Arc::clone(&store),
+                key: shared.key,
+                used_marks: Arc::clone(&shared.used_marks),
             }),
             store,
             queue: opening.queue,
@@ -398,6 +406,10 @@ impl Ledger for StoredLedger {
 
     fn grants(&self) -> Arc<dyn GrantStore> {
         self.shared.grants.clone()
+    }
+
+    fn memories(&self) -> Arc<dyn MemoryStore> {
+        self.shared.memories.clone()
     }
 
     fn history(&self) -> Option<Arc<dyn History>> {

@@ -63,6 +63,7 @@ mod ledger;
 mod left_open;
 mod listed;
 mod lost;
+mod memories;
 mod message;
 mod names;
 mod open_call;

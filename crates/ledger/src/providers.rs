@@ -1,4 +1,5 @@
-//! The providers whose tools a session has used: what its labels are made of.
+//! The providers whose tools a session has used, itself or by way of a memory: what its labels are made
+//! of.
 
 use haft_contract::{SessionId, TenantId};
 
@@ -7,7 +8,8 @@ use crate::{
     store::{Connection, StoreError, values},
 };
 
-/// The providers whose tools a session's calls were started with, except the built-in one.
+/// The providers whose tools a session's calls were started with, except the built-in one, and those
+/// of the memories it has read.
 pub(crate) async fn providers_used(
     connection: &mut dyn Connection,
     tenant: &TenantId,
@@ -16,10 +18,12 @@ pub(crate) async fn providers_used(
 ) -> Result<Vec<String>, StoreError> {
     let rows = connection
         .query(
-            "SELECT u.provider FROM tenant t
+            "SELECT u.provider AS provider FROM tenant t
              JOIN session s ON s.tenant = t.id AND s.name = ?2
              JOIN provider_used u ON u.tenant = t.id AND u.session = s.id
-             WHERE t.name = ?1 ORDER BY u.provider LIMIT ?3",
+             WHERE t.name = ?1
+             UNION SELECT provider FROM memory_source WHERE tenant = ?1 AND session = ?2
+             ORDER BY provider LIMIT ?3",
             &values![tenant.as_str(), session.as_str(), row_limit(limit)],
         )
         .await?;

@@ -34,6 +34,7 @@ mod record;
 pub mod registry;
 mod runtime;
 mod session_key;
+mod todo_list;
 mod workspace;
 
 pub use self::{
@@ -46,6 +47,7 @@ pub use self::{
     nobody::NobodyToAsk,
     pipeline::DryRun,
     runtime::Runtime,
+    todo_list::{TODO_TOOL, list_set_by},
     workspace::{
         HostAccess, OneWorkspace, Workspace, WorkspaceBuilder, WorkspaceError, WorkspaceErrorKind,
         Workspaces,

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use haft_contract::{
-    BoxFuture, CallId, CallRequest, Principal, SessionId, TenantId, WorkPath, WorkspaceId,
+    BoxFuture, CallId, CallRequest, Labels, Principal, SessionId, TenantId, WorkPath, WorkspaceId,
     host::{
         Acceptance, AnswerError, Approval, ApprovalId, ApprovalQuestion, ApprovalStore, ArtifactId,
         ArtifactStore, CallRecord, ClaimedCall, Epoch, GivenAnswer, Grant, GrantFinder, GrantId,
-        GrantStore, History, Ledger, LedgerError, LedgerErrorKind, ReadArtifact, Timestamp,
-        WriteArtifact,
+        GrantStore, History, Ledger, LedgerError, LedgerErrorKind, MemoryStore, ReadArtifact,
+        Timestamp, WriteArtifact,
     },
+    memory::{Memory, MemoryId, MemoryOwner},
     ops::FileVersion,
 };
 
@@ -53,6 +54,10 @@ impl Ledger for NoRecord {
     }
 
     fn grants(&self) -> Arc<dyn GrantStore> {
+        Arc::new(Self)
+    }
+
+    fn memories(&self) -> Arc<dyn MemoryStore> {
         Arc::new(Self)
     }
 
@@ -197,6 +202,40 @@ impl GrantStore for NoRecord {
         _: GrantId,
     ) -> BoxFuture<'a, Result<bool, LedgerError>> {
         Box::pin(async { Ok(false) })
+    }
+}
+
+impl MemoryStore for NoRecord {
+    fn save(&self, _: Memory) -> BoxFuture<'_, Result<Memory, LedgerError>> {
+        Box::pin(async { Err(nothing_is_kept()) })
+    }
+
+    fn of<'a>(&'a self, _: &'a MemoryOwner) -> BoxFuture<'a, Result<Vec<Memory>, LedgerError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn list<'a>(
+        &'a self,
+        _: &'a TenantId,
+        _: usize,
+    ) -> BoxFuture<'a, Result<Vec<Memory>, LedgerError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn forget<'a>(
+        &'a self,
+        _: &'a MemoryOwner,
+        _: MemoryId,
+    ) -> BoxFuture<'a, Result<bool, LedgerError>> {
+        Box::pin(async { Ok(false) })
+    }
+
+    fn note_read<'a>(
+        &'a self,
+        _: &'a Principal,
+        _: &'a Labels,
+    ) -> BoxFuture<'a, Result<(), LedgerError>> {
+        Box::pin(async { Err(nothing_is_kept()) })
     }
 }
 

@@ -183,6 +183,7 @@ async fn ask_tool(
         withheld: Arc::clone(&call.withheld),
         principal: Arc::clone(&call.principal),
         recording: Arc::clone(&call.recording),
+        session: call.session.clone(),
         confinement: Confinement::default(),
         changes: ChangeWatch::default(),
         left_out: Arc::clone(&call.left_out),

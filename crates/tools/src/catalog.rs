@@ -1,5 +1,5 @@
-//! The list of built-in tools. A new tool is one file and one line here; the tools offered to
-//! models and the types configuration can build both come from this list.
+//! The lists of built-in tools. A new tool is one file and one line here; the tools offered to
+//! models and the types configuration can build both come from these lists.
 
 use std::sync::Arc;
 
@@ -14,12 +14,17 @@ use crate::{
         copy::CopyTool, edit::EditTool, list::ListTool, patch::PatchTool, read::ReadTool,
         write::WriteTool,
     },
+    memory::{
+        forget::MemoryForgetTool, get::MemoryGetTool, save::MemorySaveTool,
+        search::MemorySearchTool,
+    },
     output::read_output::ReadOutputTool,
     process::{
         bash::{BashConfig, BashTool},
         processes::ProcessTool,
     },
     search::{find::FindTool, grep::GrepTool},
+    session::todo::TodoTool,
     undo::UndoTool,
 };
 
@@ -32,7 +37,7 @@ pub(crate) trait EachTool {
         C: Default + DeserializeOwned + Send + 'static;
 }
 
-/// Visits the built-in tools, sorted by name.
+/// Visits the built-in tools that are offered unless a rule denies them, sorted by name.
 pub(crate) fn each_tool(with: &mut impl EachTool) {
     with.tool(|config: BashConfig| BashTool::configured(&config));
     with.tool(|_: NoConfig| CopyTool);
@@ -44,7 +49,16 @@ pub(crate) fn each_tool(with: &mut impl EachTool) {
     with.tool(|_: NoConfig| ProcessTool);
     with.tool(|_: NoConfig| ReadTool);
     with.tool(|_: NoConfig| ReadOutputTool);
+    with.tool(|_: NoConfig| TodoTool);
     with.tool(|_: NoConfig| WriteTool);
+}
+
+/// Visits the built-in tools that are offered only where configuration names them, sorted by name.
+pub(crate) fn each_optional_tool(with: &mut impl EachTool) {
+    with.tool(|_: NoConfig| MemoryForgetTool);
+    with.tool(|_: NoConfig| MemoryGetTool);
+    with.tool(|_: NoConfig| MemorySaveTool);
+    with.tool(|_: NoConfig| MemorySearchTool);
 }
 
 /// The settings of a tool that has none.
@@ -52,10 +66,19 @@ pub(crate) fn each_tool(with: &mut impl EachTool) {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NoConfig {}
 
-/// Every built-in tool with default settings, sorted by name.
+/// Every built-in tool that is offered without being configured, with default settings, sorted by
+/// name.
 pub fn builtins() -> Vec<Arc<dyn ErasedTool>> {
     let mut tools = OfferedTools(Vec::new());
     each_tool(&mut tools);
+    tools.0
+}
+
+/// Every built-in tool that is offered only where configuration names it, with default settings,
+/// sorted by name.
+pub fn optional() -> Vec<Arc<dyn ErasedTool>> {
+    let mut tools = OfferedTools(Vec::new());
+    each_optional_tool(&mut tools);
     tools.0
 }
 

@@ -21,7 +21,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use crate::{
-    catalog::{EachTool, each_tool},
+    catalog::{EachTool, each_optional_tool, each_tool},
     script::ScriptTool,
 };
 
@@ -103,6 +103,7 @@ impl Factory {
             types: BTreeMap::new(),
         };
         each_tool(&mut factory);
+        each_optional_tool(&mut factory);
         factory
     }
 

@@ -20,10 +20,12 @@ pub mod catalog;
 pub mod change;
 pub mod factory;
 pub mod files;
+pub mod memory;
 pub mod output;
 pub mod process;
 pub mod script;
 pub mod search;
+pub mod session;
 pub mod undo;
 
 mod text;

@@ -17,6 +17,7 @@ pub(crate) mod init;
 pub(crate) mod log;
 pub(crate) mod lookup;
 pub(crate) mod mcp;
+pub(crate) mod memory;
 pub(crate) mod policy;
 pub(crate) mod record;
 pub(crate) mod recover;
@@ -79,6 +80,7 @@ pub(crate) async fn run(command: Command, app: &App) -> Result<Exit, Stop> {
         Command::Sessions(args) => sessions::run(&args, app).await,
         Command::Stats(args) => stats::run(&args, app).await,
         Command::Grants(args) => grants::run(args, app).await,
+        Command::Memory(args) => memory::run(args, app).await,
         Command::Policy(args) => Box::pin(policy::run(args, app)).await,
         Command::Trust(args) => trust::run(&args, app).await,
         Command::Record(args) => record::run(&args, app).await,

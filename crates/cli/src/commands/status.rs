@@ -1,10 +1,13 @@
-//! `haft status`: what waits for a person, what runs, and what was denied today.
+//! `haft status`: what waits for a person, what runs, what was denied today, and what agents have left
+//! to do.
 
 use clap::Args;
 use haft_contract::{
     TenantId, Terminal,
     host::{Approval, CallFilter, CallOutcome, CallQuery, Clock as _, History as _, StoredCall},
+    todo::TodoItem,
 };
+use haft_host::todo_lists::{self, TodoList};
 use haft_ledger::StoredLedger;
 use haft_runtime::SystemClock;
 use serde::Serialize;
@@ -21,6 +24,7 @@ use crate::{
         call::{CallView, prefix_length},
         moment::Moment,
         question::MAX_LISTED,
+        time,
     },
 };
 
@@ -30,7 +34,10 @@ const MAX_SHOWN: usize = 10;
 /// The most calls of each kind that a program is given.
 const MAX_CALLS: usize = 1_000;
 
-/// Show what is waiting, what is running and what was denied today
+/// For how many days a list counts as current after it was set.
+const TODO_DAYS: i64 = 7;
+
+/// Show what is waiting, running, denied today and left to do
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
@@ -43,6 +50,37 @@ struct StatusView {
     waits: Vec<approvals::ApprovalView>,
     runs: Vec<CallView>,
     denied_today: Vec<CallView>,
+    todo: Vec<TodoView>,
+}
+
+/// A session's list for programs.
+#[derive(Debug, Serialize)]
+struct TodoView {
+    session: String,
+    agent: String,
+    set: String,
+    items: Vec<TodoItemView>,
+}
+
+#[derive(Debug, Serialize)]
+struct TodoItemView {
+    text: String,
+    status: &'static str,
+}
+
+impl TodoView {
+    fn of(list: &TodoList) -> Self {
+        let item = |item: &TodoItem| TodoItemView {
+            text: item.text.clone(),
+            status: item.status.as_str(),
+        };
+        Self {
+            session: list.call.session.to_string(),
+            agent: list.call.agent.clone(),
+            set: time::rfc3339(list.call.opened),
+            items: list.items.iter().map(item).collect(),
+        }
+    }
 }
 
 /// Runs the command.
@@ -60,6 +98,12 @@ pub(crate) async fn run(args: &StatusArgs, app: &App) -> Result<Exit, Stop> {
         ..scope.filter()
     };
     let denied = calls(&ledger, today, CallOutcome::Ended(Terminal::Denied)).await?;
+    let lately = CallFilter {
+        since: Some(Moment::DaysAgo(TODO_DAYS).begin(SystemClock.now())),
+        ..scope.filter()
+    };
+    let lists = todo_lists::unfinished(&ledger, &TenantId::local(), lately).await;
+    let lists = lists.map_err(|error| Stop::ledger(&error))?;
     if app.output.format() == Format::Json {
         let view = |call: &StoredCall| {
             CallView::of(call).in_workspace(scope.workspaces.root_of_call(call))
@@ -72,6 +116,7 @@ pub(crate) async fn run(args: &StatusArgs, app: &App) -> Result<Exit, Stop> {
             waits: waiting,
             runs: runs.iter().map(view).collect(),
             denied_today: denied.iter().map(view).collect(),
+            todo: lists.iter().map(TodoView::of).collect(),
         })?;
         return Ok(Exit::Ok);
     }
@@ -97,6 +142,7 @@ pub(crate) async fn run(args: &StatusArgs, app: &App) -> Result<Exit, Stop> {
         hint,
         &scope,
     ));
+    page = page.page(todo(&lists));
     app.output.page(&page)?;
     Ok(Exit::Ok)
 }
@@ -114,6 +160,34 @@ async fn calls(
     };
     let calls = ledger.calls(&TenantId::local(), &query).await;
     calls.map_err(|error| Stop::ledger(&error))
+}
+
+/// What sessions have left to do.
+fn todo(lists: &[TodoList]) -> Page {
+    let mut page = Page::new();
+    for list in lists.iter().take(MAX_SHOWN) {
+        let TodoList { call, items } = list;
+        let words = format!(
+            "session `{}` of {} has {} of {} things left to do",
+            call.session,
+            call.agent,
+            list.open(),
+            items.len()
+        );
+        page = page.page(heading(&words, true));
+        for item in items {
+            let style = if item.status.is_open() {
+                Style::Plain
+            } else {
+                Style::Dim
+            };
+            let text = item.text.replace(char::is_control, " ");
+            page = page
+                .styled(style, format!("  {} {text}", item.status.mark()))
+                .end();
+        }
+    }
+    page.page(more(lists.len(), "`haft status --json` has all"))
 }
 
 fn waiting_in_words(waits: &[Approval]) -> String {

@@ -92,12 +92,12 @@ fn a_list_that_outgrows_the_budget_becomes_a_search_and_clients_are_told() {
     let mut agent = Agent::start(&stage, &[]);
     agent.initialize();
     let before = names(&agent.ask("tools/list", &json!({})));
-    assert_eq!(before.len(), 11, "only what Haft has itself: {before:?}");
+    assert_eq!(before.len(), 12, "only what Haft has itself: {before:?}");
     accept(&stage);
     agent.until(|message| message["method"] == "notifications/tools/list_changed");
     let after = names(&agent.ask("tools/list", &json!({})));
     assert!(search_lists(&after), "{after:?}");
-    assert_eq!(after.len(), 11 + CATALOG_TOOLS.len(), "{after:?}");
+    assert_eq!(after.len(), 12 + CATALOG_TOOLS.len(), "{after:?}");
 }
 
 #[test]
@@ -342,8 +342,8 @@ fn cost_says_what_each_tool_and_server_takes_and_what_each_mode_lists() {
     let modes = cost["modes"].as_array().unwrap();
     let mode = |word: &str| modes.iter().find(|it| it["mode"] == word).unwrap();
     assert_eq!(mode("full")["tokens"], cost["tokens"]);
-    assert_eq!(mode("full")["tools"], json!(MANY + 4 + 11));
-    assert_eq!(mode("search")["tools"], json!(11 + CATALOG_TOOLS.len()));
+    assert_eq!(mode("full")["tools"], json!(MANY + 4 + 12));
+    assert_eq!(mode("search")["tools"], json!(12 + CATALOG_TOOLS.len()));
     assert_eq!(mode("auto")["tokens"], mode("search")["tokens"]);
 
     // The figures are the same where nothing searches, and the hint is not what is so already.

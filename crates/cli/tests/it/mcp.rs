@@ -122,7 +122,7 @@ fn an_agent_reads_a_file_through_pipes_in_both_eras() {
     let mut legacy = Agent::start(&stage, &["--agent", "legacy"]);
     legacy.initialize();
     let tools = legacy.ask("tools/list", &json!({}));
-    assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), 11);
+    assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), 12);
     let read = legacy.ask("tools/call", &call);
     assert!(read.to_string().contains("hello, agent"), "{read}");
     assert_eq!(legacy.close(), (String::new(), String::new(), 0));

@@ -46,7 +46,7 @@ fn python(stage: &Stage, setup: &Value) -> Value {
 
 fn check_python(seen: &Value, version: &str) {
     assert_eq!(seen["version"], version, "{seen}");
-    assert_eq!(seen["tools"].as_array().unwrap().len(), 11, "{seen}");
+    assert_eq!(seen["tools"].as_array().unwrap().len(), 12, "{seen}");
     assert_eq!(seen["read"], "hello, agent\n", "{seen}");
     // The text of a file is sent once, as text.
     assert_eq!(seen["structured"], json!(false));

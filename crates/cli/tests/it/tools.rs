@@ -26,6 +26,7 @@ fn r3_every_provider_gets_its_own_form() {
         "process",
         "read",
         "read_output",
+        "todo",
         "write",
     ];
     let mcp = stage.json(&["tools", "--format", "mcp"]);

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     Acceptance, ApprovalStore, ArtifactId, ArtifactStore, CallFilter, CallOutcome, ClaimedCall,
-    Epoch, GrantStore, LedgerError, StatsQuery, StatsRow, StoredWorkspace, Timestamp,
+    Epoch, GrantStore, LedgerError, MemoryStore, StatsQuery, StatsRow, StoredWorkspace, Timestamp,
 };
 use crate::{
     call::{CallId, CallRequest},
@@ -66,6 +66,9 @@ pub trait Ledger: Send + Sync {
     /// Where standing approvals are kept.
     fn grants(&self) -> Arc<dyn GrantStore>;
 
+    /// Where what agents save is kept.
+    fn memories(&self) -> Arc<dyn MemoryStore>;
+
     /// Reads the record, if this ledger can be read back.
     fn history(&self) -> Option<Arc<dyn History>>;
 
@@ -98,9 +101,10 @@ pub trait Ledger: Send + Sync {
         call: CallId,
     ) -> BoxFuture<'a, Result<Option<ArtifactId>, LedgerError>>;
 
-    /// The providers whose tools a session has started calls with, as recorded, each once and in no
-    /// order: at most `limit` of them, without the built-in one. Counts every principal of the
-    /// session. Starts that this process has only queued may be missing.
+    /// The providers whose tools a session has started calls with, as recorded, and those it has read
+    /// from by way of a memory ([`MemoryStore::note_read`]), each once and in no order: at most
+    /// `limit` of them, without the built-in one. Counts every principal of the session. Starts that
+    /// this process has only queued may be missing.
     fn providers_used<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -109,8 +113,8 @@ pub trait Ledger: Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<String>, LedgerError>>;
 
     /// A number that changes with each start that states what its session had read from and adds a
-    /// provider to the session, whichever process recorded it. It changes before that start's
-    /// append returns. Read several times in every call, so it must cost next to nothing; `None`
+    /// provider to the session, and with each memory that adds one, whichever process recorded it.
+    /// It changes before that start's append, or [`MemoryStore::note_read`], returns. Read several times in every call, so it must cost next to nothing; `None`
     /// where it is not known, and then [`Ledger::providers_used`] is asked.
     fn used_mark(&self, tenant: &TenantId, session: &SessionId) -> Option<u64>;
 

@@ -9,6 +9,7 @@ mod clock;
 mod grants;
 mod hook;
 mod ledger;
+mod memory;
 mod policy;
 mod stats;
 
@@ -19,6 +20,7 @@ pub use clock::*;
 pub use grants::*;
 pub use hook::*;
 pub use ledger::*;
+pub use memory::*;
 pub use policy::*;
 pub use stats::*;
 

@@ -64,6 +64,7 @@ async fn an_embedders_tool_is_listed_beside_the_built_in_ones() {
             "process",
             "read",
             "read_output",
+            "todo",
             "write"
         ]
     );

@@ -7,12 +7,13 @@ use crate::{
 };
 
 /// The newest schema this program knows.
-const SCHEMA_VERSION: i64 = 2;
+const SCHEMA_VERSION: i64 = 3;
 
 /// One step for each version; a step never changes once released.
-const STEPS: [&str; 2] = [
+const STEPS: [&str; 3] = [
     include_str!("schema/0001_record.sql"),
     include_str!("schema/0002_facts.sql"),
+    include_str!("schema/0003_memory.sql"),
 ];
 
 /// Held while the schema is made, so that one process makes it.

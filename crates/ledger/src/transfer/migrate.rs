@@ -279,7 +279,8 @@ async fn tenants(store: &dyn Store) -> Result<Vec<TenantId>, TransferError> {
     let rows = reader
         .query(
             "SELECT name FROM tenant UNION SELECT tenant FROM approval UNION SELECT tenant FROM grant_rule
-             UNION SELECT tenant FROM accepted UNION SELECT tenant FROM seen",
+             UNION SELECT tenant FROM accepted UNION SELECT tenant FROM seen
+             UNION SELECT tenant FROM memory UNION SELECT tenant FROM memory_source",
             &[],
         )
         .await

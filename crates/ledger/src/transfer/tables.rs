@@ -1,10 +1,10 @@
-//! What a record has besides its rows: questions, standing approvals, accepted calls, and which versions
-//! of files were seen. It is carried as it is stored, signatures and all, so it holds where the key is the
+//! What a record has besides its rows: questions, standing approvals, accepted calls, memories, and which
+//! versions of files were seen. It is carried as it is stored, signatures and all, so it holds where the key is the
 //! same.
 
 use super::TransferError;
 use crate::{
-    accepted, approvals, grants,
+    accepted, approvals, grants, memories,
     queue::unavailable,
     store::{Cell, Connection, Row, Scope, Statement, Store, StoreError, Value},
 };
@@ -112,6 +112,24 @@ pub(super) const SEEN: CarriedTable = CarriedTable {
     is_signed: |_, _| Ok(true),
 };
 
+const MEMORIES: CarriedTable = CarriedTable {
+    name: "memory",
+    what: "a memory",
+    columns: &[
+        "tenant", "id", "person", "agent", "text", "labels", "session", "call", "at", "mac",
+    ],
+    key: 2,
+    is_signed: |row, key| Ok(memories::row::read(row, key)?.is_some()),
+};
+
+const MEMORY_SOURCES: CarriedTable = CarriedTable {
+    name: "memory_source",
+    what: "a source of memories",
+    columns: &["tenant", "session", "provider"],
+    key: 3,
+    is_signed: |_, _| Ok(true),
+};
+
 const GRANT_CHANGES: CarriedTable = CarriedTable {
     name: "grant_change",
     what: "a change of standing approvals",
@@ -129,13 +147,15 @@ const GRANT_COUNTS: CarriedTable = CarriedTable {
 };
 
 /// Everything that is carried besides the rows of the record.
-pub(super) const TABLES: [&CarriedTable; 6] = [
+pub(super) const TABLES: [&CarriedTable; 8] = [
     &QUESTIONS,
     &GRANTS,
     &ACCEPTED,
     &SEEN,
     &GRANT_CHANGES,
     &GRANT_COUNTS,
+    &MEMORIES,
+    &MEMORY_SOURCES,
 ];
 
 /// What a table has, whatever the order of its rows is in a database.

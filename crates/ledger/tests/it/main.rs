@@ -25,6 +25,7 @@ mod group;
 mod growth;
 mod labels;
 mod many_instances;
+mod memories;
 mod objects;
 mod older_schema;
 mod open_calls;

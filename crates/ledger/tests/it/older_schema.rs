@@ -2,29 +2,51 @@
 //! is derived anew.
 
 use haft_contract::host::{
-    CallFilter, CallQuery, History as _, StatsKey, StatsQuery, Verification,
+    CallFilter, CallQuery, History as _, Ledger as _, StatsKey, StatsQuery, Verification,
 };
 use haft_ledger::{LedgerOptions, StoredLedger};
 
 use crate::{
     engine::EngineFixture,
+    memories::memory,
     postgres::PostgresFixture,
     support::{Fixture, tenant, whole_call},
 };
 
 /// Makes the tables what the first schema had. Its list of sessions had counted what was there.
-const FIRST_SCHEMA: &str = "DROP TABLE workspace; DROP TABLE call_fact; DROP TABLE session_calls;
+const FIRST_SCHEMA: &str = "DROP TABLE memory; DROP TABLE memory_source; DROP TABLE workspace; DROP TABLE call_fact; DROP TABLE session_calls;
     CREATE TABLE session_calls (session bigint NOT NULL PRIMARY KEY, tenant bigint NOT NULL,
         kind text NOT NULL, agent text NOT NULL, first_at bigint NOT NULL, last_at bigint NOT NULL,
         calls bigint NOT NULL);
     CREATE INDEX session_by_last ON session_calls (tenant, last_at);
     INSERT INTO session_calls SELECT id, tenant, 'main', 'agent', 0, 0, 3 FROM session;";
 
+/// Makes the tables what the second schema had.
+const SECOND_SCHEMA: &str = "DROP TABLE memory; DROP TABLE memory_source;";
+
+#[tokio::test]
+async fn the_second_schema_of_sqlite_is_brought_up_to_date() {
+    let fixture = Fixture::new();
+    let options = fixture.options();
+    let older = format!("{SECOND_SCHEMA} PRAGMA user_version = 2");
+    migrated(&fixture, &older, options).await;
+}
+
+#[tokio::test]
+#[ignore = "ci: needs PostgreSQL"]
+async fn the_second_schema_of_postgresql_is_brought_up_to_date() {
+    let fixture = PostgresFixture::new().await;
+    let options = fixture.options("haft_owner");
+    let older = format!("{SECOND_SCHEMA} DELETE FROM schema_version WHERE version > 2");
+    migrated(&fixture, &older, options).await;
+}
+
 #[tokio::test]
 async fn the_first_schema_of_sqlite_is_brought_up_to_date() {
     let fixture = Fixture::new();
     let options = fixture.options();
-    migrated(&fixture, "PRAGMA user_version = 1", options).await;
+    let older = format!("{FIRST_SCHEMA} PRAGMA user_version = 1");
+    migrated(&fixture, &older, options).await;
 }
 
 #[tokio::test]
@@ -32,8 +54,8 @@ async fn the_first_schema_of_sqlite_is_brought_up_to_date() {
 async fn the_first_schema_of_postgresql_is_brought_up_to_date() {
     let fixture = PostgresFixture::new().await;
     let options = fixture.options("haft_owner");
-    let version = "DELETE FROM schema_version WHERE version > 1";
-    migrated(&fixture, version, options).await;
+    let older = format!("{FIRST_SCHEMA} DELETE FROM schema_version WHERE version > 1");
+    migrated(&fixture, &older, options).await;
 }
 
 /// What is found by these questions.
@@ -69,7 +91,7 @@ async fn migrated(fixture: &impl EngineFixture, older: &str, owner: LedgerOption
     let before = answers(&ledger).await;
     assert_eq!(before, (3, 3, 1, 3));
     ledger.close().await.unwrap();
-    fixture.tamper(&format!("{FIRST_SCHEMA} {older}")).await;
+    fixture.tamper(older).await;
     // Whoever may changes the schema, and then everybody works with it.
     let (ledger, _) = StoredLedger::open(owner).await.unwrap();
     ledger.close().await.unwrap();
@@ -83,5 +105,9 @@ async fn migrated(fixture: &impl EngineFixture, older: &str, owner: LedgerOption
     let (_, record) = whole_call(&ledger, "s2", "number 4").await;
     record.settled().await.unwrap();
     assert_eq!(answers(&ledger).await, (4, 4, 2, 4));
+    let kept = memory("kept in the new schema");
+    ledger.memories().save(kept.clone()).await.unwrap();
+    let listed = ledger.memories().list(&tenant(), 10).await.unwrap();
+    assert_eq!(listed, [kept]);
     ledger.close().await.unwrap();
 }

@@ -8,10 +8,12 @@ mod background;
 pub(crate) mod changes;
 pub(crate) mod confinement;
 mod files;
+mod memory;
 mod process;
 mod read_only;
 mod repository;
 mod search;
+mod todo;
 mod world;
 
 use std::sync::{Arc, OnceLock};
@@ -27,7 +29,8 @@ use haft_contract::{
 pub(crate) use self::read_only::ReadOnly;
 use self::{changes::ChangeWatch, confinement::Confinement};
 use crate::{
-    change_history::ChangeHistory, engine::Engine, record::Recording, workspace::Workspace,
+    change_history::ChangeHistory, engine::Engine, labels::Session, record::Recording,
+    workspace::Workspace,
 };
 
 /// The guarded operations of one call.
@@ -39,6 +42,8 @@ pub(crate) struct Guard {
     pub(crate) withheld: Arc<[String]>,
     pub(crate) principal: Arc<Principal>,
     pub(crate) recording: Arc<Recording>,
+    /// What the session has read from.
+    pub(crate) session: Option<Arc<Session>>,
     pub(crate) confinement: Confinement,
     pub(crate) changes: ChangeWatch,
     /// Paths that were left out of the plan, and why.

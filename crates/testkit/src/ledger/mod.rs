@@ -9,6 +9,7 @@ mod approvals;
 mod artifacts;
 mod grants;
 mod history;
+mod memories;
 mod record;
 
 use std::{
@@ -25,8 +26,9 @@ use haft_contract::{
     event::{CallEvent, RecordedEvent},
     host::{
         Acceptance, ApprovalStore, ArtifactId, ArtifactStore, CallRecord, ClaimedCall, Durability,
-        Epoch, GrantStore, History, Ledger, LedgerError, LedgerErrorKind, Timestamp,
+        Epoch, GrantStore, History, Ledger, LedgerError, LedgerErrorKind, MemoryStore, Timestamp,
     },
+    memory::Memory,
     ops::FileVersion,
 };
 use serde_json::Value;
@@ -64,6 +66,9 @@ struct State {
     accepted: AcceptedCalls,
     /// What each session has used, except for built-ins.
     used: BTreeMap<(TenantId, SessionId), BTreeSet<String>>,
+    memories: Vec<Memory>,
+    /// What each session has read from by way of a memory.
+    memory_sources: BTreeMap<(TenantId, SessionId), BTreeSet<String>>,
 }
 
 /// The file's owner as one string, and its path.
@@ -148,6 +153,8 @@ impl MemoryLedger {
             grants: state.grants.clone(),
             accepted: state.accepted.clone(),
             used: BTreeMap::new(),
+            memories: state.memories.clone(),
+            memory_sources: state.memory_sources.clone(),
         };
         let started = survived.rows.iter().filter(|row| row.kind == "started");
         let started: Vec<CallId> = started.map(|row| row.call).collect();
@@ -247,8 +254,10 @@ impl State {
 
     /// What a session has used.
     fn providers_used(&self, tenant: &TenantId, session: &SessionId) -> Vec<String> {
-        let used = self.used.get(&session_key(tenant, session));
-        used.into_iter().flatten().cloned().collect()
+        let key = session_key(tenant, session);
+        let sources = [self.used.get(&key), self.memory_sources.get(&key)];
+        let used: BTreeSet<&String> = sources.into_iter().flatten().flatten().collect();
+        used.into_iter().cloned().collect()
     }
 
     /// Compares what a session has read with the labels a start was judged with.
@@ -365,6 +374,10 @@ impl Ledger for MemoryLedger {
     }
 
     fn grants(&self) -> Arc<dyn GrantStore> {
+        Arc::new(self.clone())
+    }
+
+    fn memories(&self) -> Arc<dyn MemoryStore> {
         Arc::new(self.clone())
     }
 

@@ -7,6 +7,7 @@ mod artifacts;
 mod facts;
 mod grants;
 mod history;
+mod memories;
 mod replay;
 mod script;
 mod write;
@@ -24,6 +25,7 @@ pub use artifacts::*;
 pub use facts::*;
 pub use grants::*;
 pub use history::*;
+pub use memories::*;
 pub use replay::*;
 pub use write::*;
 
@@ -92,6 +94,10 @@ super::suite! { $
     a_grant_is_found_by_its_keys,
     a_counted_grant_is_used_up,
     grants_survive_reopening,
+    a_memory_belongs_to_its_agent_and_user,
+    a_memory_is_forgotten_by_its_owner_alone,
+    memories_of_an_owner_are_limited,
+    what_a_memory_was_made_of_counts_as_read,
     an_accepted_call_waits_for_whoever_claims_it,
     the_same_request_is_accepted_once,
     a_claim_is_exclusive,

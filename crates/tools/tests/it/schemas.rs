@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use haft_testkit::suite::tool::mcp_definition;
-use haft_tools::builtins;
+use haft_tools::{builtins, catalog::optional, factory::Factory};
 
 #[test]
 fn r2_names_descriptions_and_schemas() {
     let mut text = String::new();
-    for tool in builtins() {
+    for tool in builtins().into_iter().chain(optional()) {
         let spec = tool.spec();
         let name = tool.name().clone();
         let definition = mcp_definition(tool);
@@ -56,9 +56,29 @@ fn the_catalog_is_complete_and_sorted() {
             "process",
             "read",
             "read_output",
+            "todo",
             "write"
         ]
     );
+}
+
+/// What a later session reads is offered only where configuration says so.
+#[test]
+fn memory_is_offered_where_it_is_configured_and_nowhere_else() {
+    let names: Vec<String> = optional()
+        .iter()
+        .map(|tool| tool.name().to_string())
+        .collect();
+    let memory = [
+        "memory_forget",
+        "memory_get",
+        "memory_save",
+        "memory_search",
+    ];
+    assert_eq!(names, memory);
+    let types = Factory::builtin();
+    let known: Vec<&str> = types.types().collect();
+    assert!(memory.iter().all(|name| known.contains(name)), "{known:?}");
 }
 
 /// R6: these names resolve to the built-in tools.
@@ -82,6 +102,8 @@ fn r6_aliases() {
         ("Glob", "find"),
         ("Grep", "grep"),
         ("file_copy", "copy"),
+        ("TodoWrite", "todo"),
+        ("update_plan", "todo"),
     ];
     let tools = builtins();
     for (alias, name) in expected {
@@ -102,12 +124,12 @@ fn the_readme_names_every_tool() {
     let readme = include_str!("../../../../README.md");
     let line = readme
         .lines()
-        .find(|line| line.starts_with("- **Eleven tools"))
+        .find(|line| line.starts_with("- **Twelve tools"))
         .expect("the README counts the tools");
     let (listed, _) = line.split_once(';').unwrap();
     let mut named: Vec<&str> = listed.split('`').skip(1).step_by(2).collect();
     named.sort_unstable();
     let tools = builtins();
     let all: Vec<&str> = tools.iter().map(|tool| tool.name().as_str()).collect();
-    assert_eq!((named.len(), named), (11, all));
+    assert_eq!((named.len(), named), (12, all));
 }

@@ -1,7 +1,7 @@
 //! What every tool must say about itself, for each built-in tool.
 
 use haft_testkit::suite::tool::{KnownResult, ToolFixture};
-use haft_tools::builtins;
+use haft_tools::{builtins, catalog::optional};
 use serde_json::{Value, json};
 
 fn fixture(name: &str, examples: Value, known: Vec<KnownResult>) -> ToolFixture {
@@ -11,6 +11,7 @@ fn fixture(name: &str, examples: Value, known: Vec<KnownResult>) -> ToolFixture 
     };
     let tool = builtins()
         .into_iter()
+        .chain(optional())
         .find(|tool| tool.name().as_str() == name);
     ToolFixture::new(tool.expect("a built-in tool"), examples).known(known)
 }
@@ -29,7 +30,9 @@ macro_rules! tools {
         #[test]
         fn every_tool_is_tested() {
             let tested = [$(stringify!($name)),+];
-            let names: Vec<String> = builtins().iter().map(|it| it.name().to_string()).collect();
+            let all = builtins().into_iter().chain(optional());
+            let mut names: Vec<String> = all.map(|it| it.name().to_string()).collect();
+            names.sort_unstable();
             assert_eq!(names, tested);
         }
     };
@@ -62,6 +65,20 @@ tools! {
         succeeds {} ["known.txt", "folder"],
         fails {"path": "missing"} ["missing"]
     ];
+    memory_forget: {"id": "01890a5d-ac96-774b-bcce-b302099a8057"}, [
+        fails {"id": "01890a5d-ac96-774b-bcce-b302099a8057"} ["01890a5d"],
+        fails {"id": "the first"} ["/id"]
+    ];
+    memory_get: {"id": "01890a5d-ac96-774b-bcce-b302099a8057"}, [
+        fails {"id": "01890a5d-ac96-774b-bcce-b302099a8057"} ["01890a5d"]
+    ];
+    memory_save: {"text": "a fact"}, [
+        succeeds {"text": "the tests need Node 22"} ["kept as"],
+        fails {"text": " "} ["/text"]
+    ];
+    memory_search: {"query": "fact"}, [
+        succeeds {"query": "nobody kept this"} ["nothing"]
+    ];
     patch: {"patch": "*** Begin Patch\n*** Add File: x\n+a\n*** End Patch"}, [
         succeeds {"patch": "*** Begin Patch\n*** Add File: new.txt\n+brand new\n*** End Patch"}
             ["new.txt", "+brand new"],
@@ -89,6 +106,14 @@ tools! {
     read_output: {"call": "01890a5d-ac96-774b-bcce-b302099a8057"}, [
         succeeds {"call": "{flood}", "limit": 2} ["one line of many", "offset"],
         fails {"call": "01890a5d-ac96-774b-bcce-b302099a8057"} ["01890a5d"]
+    ];
+    todo: [
+        {},
+        {"items": [{"text": "a"}, {"text": "b", "status": "in_progress"}]},
+    ], [
+        succeeds {} ["the list is empty"],
+        succeeds {"items": [{"text": "a", "status": "completed"}, {"text": "b"}]} ["1 of 2"],
+        fails {"items": [{"text": ""}]} ["/items/0/text"]
     ];
     write: {"path": "a", "content": "x"}, [
         succeeds {"path": "made.txt", "content": "1234567"} ["made.txt", "7 bytes"],

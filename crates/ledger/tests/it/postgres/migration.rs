@@ -3,11 +3,12 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use haft_contract::{
-    CallId, CallRequest, Principal, TenantId, Terminal, WorkPath, WorkspaceId,
+    CallId, CallRequest, Labels, Principal, TenantId, Terminal, WorkPath, WorkspaceId,
     host::{
         Approval, CallQuery, Durability, Epoch, Grant, GrantId, GrantScope, History as _,
         Ledger as _, LedgerErrorKind, Verification,
     },
+    memory::Memory,
     ops::FileVersion,
 };
 use haft_ledger::{LedgerOptions, Migrated, MigrationStep, StoredLedger, TransferError};
@@ -17,6 +18,7 @@ use serde_json::json;
 use super::PostgresFixture;
 use crate::{
     child,
+    memories::memory,
     support::{
         Fixed, NOW, approve, approved, database, principal, question, request, settled, start_with,
         tenant, whole_call,
@@ -90,6 +92,7 @@ struct Content {
     used: Approval,
     grants: Vec<Grant>,
     accepted: CallId,
+    memory: Memory,
     last: CallId,
 }
 
@@ -129,8 +132,17 @@ async fn fill(ledger: &StoredLedger, calls: usize) -> Content {
     ledger.accept(&accepted, NOW).await.unwrap();
     let (mine, here) = (principal("s1"), WorkspaceId::local());
     ledger.note_seen(&mine, &here, &seen_path(), &FileVersion::new("v7"));
+    let memory = memory("carried");
+    let memories = ledger.memories();
+    memories.save(memory.clone()).await.unwrap();
+    let reader = principal("reader");
+    memories
+        .note_read(&reader, &memory.read_from)
+        .await
+        .unwrap();
     ledger.flush().await.unwrap();
     Content {
+        memory,
         pending,
         unused,
         used,
@@ -261,6 +273,12 @@ async fn assert_everything_is_of_use(ledger: &StoredLedger, content: &Content) {
     let (mine, here) = (principal("s1"), WorkspaceId::local());
     let seen = ledger.last_seen(&mine, &here, &seen_path()).await.unwrap();
     assert_eq!(seen, Some(FileVersion::new("v7")));
+    let kept = ledger.memories().list(&mine.tenant, 10).await.unwrap();
+    assert_eq!(kept, std::slice::from_ref(&content.memory));
+    let reader = principal("reader");
+    let used = ledger.providers_used(&reader.tenant, &reader.session, 10);
+    let used = Labels::of_providers(&used.await.unwrap());
+    assert_eq!(used, content.memory.read_from);
 }
 
 /// Whether anything of a record is in a database.
@@ -268,6 +286,7 @@ fn is_empty(fixture: &PostgresFixture) -> bool {
     let found = fixture.server.sql(
         "SELECT (SELECT count(*) FROM haft.record) + (SELECT count(*) FROM haft.approval)
              + (SELECT count(*) FROM haft.grant_rule) + (SELECT count(*) FROM haft.accepted)
+             + (SELECT count(*) FROM haft.memory) + (SELECT count(*) FROM haft.memory_source)
              + (SELECT count(*) FROM haft.seen) + (SELECT count(*) FROM haft.chain)",
     );
     found == "0"
@@ -292,6 +311,10 @@ async fn nothing_of_a_record_that_was_tampered_with_is_carried() {
         (
             "UPDATE approval SET summary = summary || '!' WHERE state = 'pending'",
             "UPDATE approval SET summary = rtrim(summary, '!') WHERE state = 'pending'",
+        ),
+        (
+            "UPDATE memory SET text = 'carry this'",
+            "UPDATE memory SET text = 'carried'",
         ),
         (
             "UPDATE accepted SET request = request || ' '",

@@ -1,0 +1,3 @@
+//! Tools about the session itself.
+
+pub mod todo;
