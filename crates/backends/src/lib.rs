@@ -9,6 +9,7 @@
     reason = "this is the one crate that touches the operating system"
 )]
 
+mod client_program;
 pub mod helper;
 mod local;
 mod notification;
