@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 pub use haft_sandbox::helper::Helper;
 
-use crate::remote::supervise;
+use crate::{container::install, remote::supervise};
 
 /// Runs a helper mode if the arguments ask for one, and returns its exit code. `None` means the
 /// program continues as usual. Call it first in `main`.
@@ -17,6 +17,7 @@ pub fn run_if_asked() -> Option<ExitCode> {
     haft_sandbox::helper_modes::run_if_asked(|mode| match mode {
         supervise::SERVE => Some(supervise::supervise()),
         supervise::SERVE_STREAM => Some(supervise::serve_stream()),
+        install::INSTALL => Some(install::install()),
         _ => None,
     })
 }

@@ -1,5 +1,5 @@
 //! Implements the operations of a workspace: files, search and changes on this machine, and all of
-//! them over SSH or a byte stream.
+//! them over SSH, in a container or over a byte stream.
 //!
 //! [`LocalBackend`] serves a workspace on this machine: every path is resolved beneath a directory
 //! held open (the jail of `haft-sandbox`, which also starts the processes). It must not decide what
@@ -9,6 +9,8 @@
     reason = "this is the one crate that touches the operating system"
 )]
 
+mod client_program;
+pub mod container;
 pub mod helper;
 mod local;
 mod notification;

@@ -3,6 +3,7 @@
 
 use std::{collections::HashMap, path::PathBuf};
 
+use haft_backends::container::backend_id;
 use haft_contract::{
     TenantId, WorkspaceId,
     host::{CallFilter, History, StoredCall, StoredWorkspace},
@@ -92,12 +93,21 @@ impl RecordedWorkspaces {
     }
 }
 
-/// The workspace on another machine. Its whole path is known there, so it is found among those that calls
+/// The workspace on another machine or in a container. Its whole path is known there, so it is found among those that calls
 /// were made in; without any, none is.
 fn remote(settings: &Settings, known: &[StoredWorkspace]) -> Option<WorkspaceId> {
-    let ssh = settings.ssh.as_ref()?;
-    let machine = format!("ssh:{}:", ssh.destination.host());
-    let root = ssh.root.trim_start_matches("~/").trim_end_matches('/');
+    let (machine, root) = match (&settings.ssh, &settings.docker) {
+        (Some(ssh), _) => {
+            let root = ssh.root.trim_start_matches("~/");
+            (format!("ssh:{}:", ssh.destination.host()), root)
+        }
+        (None, Some(docker)) => {
+            let machine = backend_id(&docker.container);
+            (format!("{machine}:"), docker.workspace.as_str())
+        }
+        (None, None) => return None,
+    };
+    let root = root.trim_end_matches('/');
     let mut on_machine = known.iter().filter(|workspace| {
         let path = workspace
             .shown

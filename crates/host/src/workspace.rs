@@ -1,5 +1,5 @@
 //! The workspace that calls work in: a directory on this machine, one on another machine over SSH,
-//! or any back end that an embedder opened.
+//! one in a container, or any back end that an embedder opened.
 
 use std::{
     collections::BTreeMap,
@@ -9,6 +9,8 @@ use std::{
 
 use haft_backends::{
     ChangeOptions, LocalBackend, LocalOptions,
+    container::{ContainerBackend, ContainerOptions},
+    remote::ConnectError,
     ssh::{SshBackend, SshOptions},
 };
 use haft_contract::ops::Operations;
@@ -37,6 +39,13 @@ pub enum WorkspaceSource {
         /// The directory on that machine.
         root: String,
     },
+    /// A directory in a container.
+    Container {
+        /// How to reach it.
+        options: Box<ContainerOptions>,
+        /// The directory in the container.
+        root: String,
+    },
     /// A back end that is already open.
     Opened(Operations),
 }
@@ -44,13 +53,20 @@ pub enum WorkspaceSource {
 impl WorkspaceSource {
     /// The workspace in the settings.
     pub fn of(settings: &Settings) -> Self {
-        match &settings.ssh {
-            Some(ssh) => Self::Ssh {
-                options: Box::new(ssh.options(&settings.sandbox, cross_mounts(settings))),
+        let (sandbox, mounts) = (&settings.sandbox, cross_mounts(settings));
+        if let Some(ssh) = &settings.ssh {
+            return Self::Ssh {
+                options: Box::new(ssh.options(sandbox, mounts)),
                 root: ssh.root.clone(),
-            },
-            None => Self::local(settings),
+            };
         }
+        if let Some(docker) = &settings.docker {
+            return Self::Container {
+                options: Box::new(docker.options(sandbox, mounts)),
+                root: docker.workspace.clone(),
+            };
+        }
+        Self::local(settings)
     }
 
     /// The directory on this machine, for commands that look at rules and tools and touch no files.
@@ -61,18 +77,21 @@ impl WorkspaceSource {
         }
     }
 
-    /// Opens it, connecting to another machine if it is there.
+    /// Opens it, connecting to where it is.
     pub async fn open(self) -> Result<Operations, HostError> {
         let mut operations = match self {
             Self::Local { root, options } => open_local(&root, *options)?.operations(),
             Self::Ssh { options, root } => {
                 let connecting = Box::pin(SshBackend::connect(*options, &root));
-                connecting.await.map_err(|error| {
-                    let hint = error
-                        .hint_text()
-                        .unwrap_or("correct [ssh] in haft.toml, or try again");
-                    HostError::new(HostErrorKind::Unavailable, error.message(), hint)
-                })?
+                connecting
+                    .await
+                    .map_err(|error| unreachable_workspace(&error, "[ssh]"))?
+            }
+            Self::Container { options, root } => {
+                let connecting = Box::pin(ContainerBackend::connect(*options, &root));
+                connecting
+                    .await
+                    .map_err(|error| unreachable_workspace(&error, "[docker]"))?
             }
             Self::Opened(operations) => return Ok(operations),
         };
@@ -83,6 +102,13 @@ impl WorkspaceSource {
         operations.world.net = Arc::new(network);
         Ok(operations)
     }
+}
+
+/// The error for a workspace elsewhere; `table` is where the configuration says where.
+fn unreachable_workspace(error: &ConnectError, table: &str) -> HostError {
+    let again = format!("correct {table} in haft.toml, or try again");
+    let hint = error.hint_text().unwrap_or(&again);
+    HostError::new(HostErrorKind::Unavailable, error.message(), hint)
 }
 
 /// Opens a directory on this machine.

@@ -34,12 +34,13 @@ const UPDATE: &str = "HAFT_UPDATE";
 type Column = (&'static str, &'static str, &'static str);
 
 /// The back ends.
-const BACK_ENDS: [Column; 5] = [
+const BACK_ENDS: [Column; 6] = [
     ("memory", "haft-testkit::it", ""),
     ("local", "haft-backends::it", "suites::"),
     ("T1", "haft-backends::it", "suites::t1::"),
     ("T2", "haft-backends::it", "suites::t2::"),
     ("SSH", "haft-backends::it", "ssh::"),
+    ("container", "haft-backends::it", "container::"),
 ];
 
 /// The records, each with the whole of what comes before the name of a case.

@@ -4,7 +4,7 @@
 //! `ssh`'s own verdict, and it has ended the connection.
 
 use super::destination::Destination;
-use crate::remote::ConnectError;
+use crate::{client_program::last_line, remote::ConnectError};
 
 /// The exit code when `ssh` itself fails.
 const SSH_FAILED: i32 = 255;
@@ -12,9 +12,6 @@ const SSH_FAILED: i32 = 255;
 /// The exit codes of a shell that cannot run a program, or finds none.
 const CANNOT_RUN: i32 = 126;
 const NOT_FOUND: i32 = 127;
-
-/// The most characters of `ssh`'s own output that are shown.
-const MAX_SHOWN: usize = 400;
 
 /// Whether the other side's shell found no helper to run.
 pub(super) fn helper_is_missing(code: Option<i32>) -> bool {
@@ -33,7 +30,7 @@ pub(super) fn diagnose(destination: &Destination, code: Option<i32>, said: &str)
         Some(CANNOT_RUN | NOT_FOUND) => helper(destination, said),
         Some(code) => ConnectError::new(format!(
             "Haft's helper on `{destination}` ended with code {code}{}",
-            told(said)
+            last_line(said)
         )),
     }
 }
@@ -92,7 +89,7 @@ fn connection(destination: &Destination, said: &str) -> ConnectError {
         ))
         .hint("turn on `Subsystem sftp internal-sftp` in its `sshd_config`");
     }
-    let words = match told(said) {
+    let words = match last_line(said) {
         words if words.is_empty() => " without a message from `ssh`".to_owned(),
         words => words,
     };
@@ -118,29 +115,12 @@ fn helper(destination: &Destination, said: &str) -> ConnectError {
     }
     ConnectError::new(format!(
         "Haft's helper does not start on `{destination}`{}",
-        told(said)
+        last_line(said)
     ))
     .hint(
         "a helper built against a newer C library does not run on an older system: set \
          `ssh.helper` to a `haft` that does",
     )
-}
-
-/// The last line of its output, if there is any.
-fn told(said: &str) -> String {
-    let line = said
-        .lines()
-        .rev()
-        .map(str::trim)
-        .find(|line| !line.is_empty());
-    match line {
-        None => String::new(),
-        Some(line) => {
-            let printable = line.chars().filter(|c| !c.is_control());
-            let shown: String = printable.take(MAX_SHOWN).collect();
-            format!(": {shown}")
-        }
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! The user's own `ssh` program makes the connection, so that `~/.ssh/config`, the agent and jump
 //! hosts work; it never prompts and never accepts an unknown host key. On the other machine runs
-//! Haft's own helper (`remote/`), which is uploaded once (`upload.rs`). The command line is
+//! Haft's own helper (`remote/`), which is uploaded once (`upload.rs`, `client_program/`). The command line is
 //! constant: no path, argument or byte of a call is ever on it, everything is sent in frames. Must
 //! not fall back to anything less: no helper, no workspace.
 
@@ -10,7 +10,6 @@ mod connect;
 mod destination;
 mod diagnose;
 mod options;
-mod payload;
 mod program;
 mod upload;
 
@@ -18,12 +17,15 @@ use std::sync::Arc;
 
 use haft_contract::ops::{BackendId, Operations};
 
-use self::connect::SshConnect;
+use self::connect::SshPlace;
 pub use self::{
     destination::{Destination, DestinationError},
     options::{SshOptions, SshOptionsError},
 };
-use crate::remote::{ConnectError, RemoteBackend};
+use crate::{
+    client_program::ProgramConnect,
+    remote::{ConnectError, RemoteBackend},
+};
 
 /// A workspace over SSH.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +37,9 @@ impl SshBackend {
     pub async fn connect(options: SshOptions, root: &str) -> Result<Operations, ConnectError> {
         let backend = BackendId::new(&format!("ssh:{}", options.destination.host()));
         let remote = options.remote.clone();
-        let connect = SshConnect::new(options).await?;
+        let invalid = |error| ConnectError::new(format!("{error}"));
+        options.check().map_err(invalid)?;
+        let connect = ProgramConnect::new(SshPlace(options)).await?;
         RemoteBackend::connect(backend, Arc::new(connect), below_login(root), remote).await
     }
 }

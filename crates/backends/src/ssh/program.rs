@@ -1,29 +1,16 @@
-//! The user's own `ssh` program: where it is, its command line, and starting it.
+//! The user's own `ssh` program: where it is and its command line.
 //!
-//! The command line depends only on the operator's options. It starts in `/` with the few variables
-//! a login gives it, in its own process group, and is killed on drop.
+//! The command line depends only on the operator's options.
 
-use std::{
-    ffi::OsString,
-    fmt::Write as _,
-    os::unix::process::ExitStatusExt as _,
-    path::{Path, PathBuf},
-    process::Stdio,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::ffi::OsString;
 
 use haft_sandbox::helper::FLAG;
-use tokio::{
-    io::{AsyncRead, AsyncReadExt},
-    process::{Child, ChildStdin, ChildStdout, Command},
-    task::JoinHandle,
+
+use super::options::SshOptions;
+use crate::{
+    client_program::{Digest, Launch, find_program},
+    remote::{ConnectError, supervise::SERVE},
 };
-
-use super::{options::SshOptions, payload::Digest};
-use crate::remote::{ConnectError, supervise::SERVE};
-
-/// Where a system-wide `ssh` is installed.
-const PLACES: [&str; 3] = ["/usr/bin/ssh", "/usr/local/bin/ssh", "/bin/ssh"];
 
 /// The environment variables it needs: for the user, the agent, tickets, and programs that the
 /// configuration names.
@@ -57,14 +44,6 @@ const FIXED: [&str; 14] = [
     "LogLevel=ERROR",
 ];
 
-/// The most bytes kept of its standard error: the last ones.
-const MAX_SAID_BYTES: usize = 8 * 1024;
-
-/// How often to try a connection if the other side hangs up without a message, before anything was
-/// started there. A server with too many logins at once does that, and so does OpenSSH's pre-login
-/// process when the machine stalls for a moment: its sandbox does not know `restart_syscall`.
-pub(super) const SILENT_TRIES: usize = 3;
-
 /// Where helpers are on the other side, below the directory a login starts in.
 pub(super) const DIRECTORY: [&str; 2] = [".cache", ".cache/haft"];
 
@@ -82,107 +61,21 @@ pub(super) enum ConnectionPurpose<'a> {
     Sftp,
 }
 
-/// A running `ssh`, killed on drop.
-pub(super) struct Ssh {
-    child: Child,
-    said: Arc<Mutex<Vec<u8>>>,
-    listening: Option<JoinHandle<()>>,
-}
-
-impl Ssh {
-    /// Starts it.
-    pub(super) fn start(
-        options: &SshOptions,
-        purpose: ConnectionPurpose<'_>,
-    ) -> Result<(Self, ChildStdin, ChildStdout), ConnectError> {
-        let program = find(options)?;
-        let mut child = Command::new(&program)
-            .args(words(options, purpose))
-            .env_clear()
-            .envs(VARIABLES.iter().filter_map(|name| {
-                let value = std::env::var_os(name)?;
-                Some((*name, value))
-            }))
-            .current_dir("/")
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|error| {
-                ConnectError::new(format!(
-                    "`{}` cannot be started: {error}",
-                    program.display()
-                ))
-            })?;
-        let piped = || ConnectError::new("`ssh` was started without its streams");
-        let stdin = child.stdin.take().ok_or_else(piped)?;
-        let stdout = child.stdout.take().ok_or_else(piped)?;
-        let stderr = child.stderr.take().ok_or_else(piped)?;
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let listening = tokio::spawn(listen(stderr, Arc::clone(&said)));
-        let ssh = Self {
-            child,
-            said,
-            listening: Some(listening),
-        };
-        Ok((ssh, stdin, stdout))
-    }
-
-    /// Waits for its end; returns the exit code, and the end of its error output.
-    pub(super) async fn ended(&mut self) -> (Option<i32>, String) {
-        let status = self.child.wait().await.ok();
-        if let Some(listening) = self.listening.take() {
-            // Everything it wrote is in the pipe by now.
-            let _ = listening.await;
-        }
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut said = String::from_utf8_lossy(&said).into_owned();
-        if let Some(signal) = status.and_then(|status| status.signal()) {
-            // Writing to a `String` cannot fail.
-            let _ = write!(said, "\n`ssh` was ended by signal {signal}");
-        }
-        (status.and_then(|status| status.code()), said)
-    }
-}
-
-impl Drop for Ssh {
-    fn drop(&mut self) {
-        if let Some(listening) = self.listening.take() {
-            listening.abort();
-        }
-    }
-}
-
-/// Keeps the last bytes of its error output.
-async fn listen(mut stderr: impl AsyncRead + Unpin, said: Arc<Mutex<Vec<u8>>>) {
-    let mut buffer = vec![0; 1024];
-    while let Ok(got) = stderr.read(&mut buffer).await {
-        if got == 0 {
-            return;
-        }
-        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        said.extend_from_slice(buffer.get(..got).unwrap_or_default());
-        let over = said.len().saturating_sub(MAX_SAID_BYTES);
-        said.drain(..over);
-    }
-}
-
-/// The program, at an absolute path and never through `PATH`.
-fn find(options: &SshOptions) -> Result<PathBuf, ConnectError> {
-    match &options.program {
-        Some(program) => Ok(program.clone()),
-        None => PLACES
-            .iter()
-            .map(Path::new)
-            .find(|place| place.is_file())
-            .map(Path::to_path_buf)
-            .ok_or_else(|| {
-                ConnectError::new("there is no `ssh` program here")
-                    .hint("install it (`apt install openssh-client`), or name it in `ssh.program`")
-            }),
-    }
+/// What starts it, for a purpose.
+pub(super) fn launch(
+    options: &SshOptions,
+    purpose: ConnectionPurpose<'_>,
+) -> Result<Launch<'static>, ConnectError> {
+    let program = options.program.clone().or_else(|| find_program("ssh"));
+    let program = program.ok_or_else(|| {
+        ConnectError::new("there is no `ssh` program here")
+            .hint("install it (`apt install openssh-client`), or name it in `ssh.program`")
+    })?;
+    Ok(Launch {
+        program,
+        arguments: words(options, purpose),
+        variables: &VARIABLES,
+    })
 }
 
 /// Its command line arguments.
@@ -262,15 +155,5 @@ mod tests {
              -o IdentitiesOnly=yes -o IdentityFile=\"/home/me/my key\" -F /home/me/config -s -- \
              me@build sftp"
         );
-    }
-
-    #[tokio::test]
-    async fn only_the_last_words_are_kept() {
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let long = [vec![b'x'; 3 * MAX_SAID_BYTES], b"the end".to_vec()].concat();
-        listen(long.as_slice(), Arc::clone(&said)).await;
-        let said = said.lock().unwrap();
-        assert_eq!(said.len(), MAX_SAID_BYTES);
-        assert!(said.ends_with(b"the end"));
     }
 }

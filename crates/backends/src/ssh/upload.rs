@@ -4,13 +4,12 @@
 //! its hash, so that a file with that name is complete. Its directory belongs to the account alone.
 //! Must not be used for a workspace's files: SFTP follows symlinks by name and loses races.
 
-use std::{fmt::Write as _, time::Duration};
+use std::time::Duration;
 
 use russh_sftp::{
     client::{Config, SftpSession, error::Error as SftpError},
     protocol::{FileAttributes, OpenFlags},
 };
-use rustix::rand::{GetRandomFlags, getrandom};
 use sha2::{Digest as _, Sha256};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -20,10 +19,12 @@ use tokio::{
 use super::{
     diagnose::{diagnose, is_silent},
     options::SshOptions,
-    payload::Digest,
-    program::{ConnectionPurpose, DIRECTORY, SILENT_TRIES, Ssh, helper_path},
+    program::{ConnectionPurpose, DIRECTORY, helper_path, launch},
 };
-use crate::remote::ConnectError;
+use crate::{
+    client_program::{Digest, RunningClient, SILENT_TRIES, random_name},
+    remote::ConnectError,
+};
 
 /// How long one request may take.
 const REQUEST_SECONDS: u64 = 30;
@@ -71,7 +72,7 @@ async fn upload_once(
     digest: &Digest,
     bytes: &[u8],
 ) -> Result<Transfer, ConnectError> {
-    let (mut ssh, stdin, stdout) = Ssh::start(options, ConnectionPurpose::Sftp)?;
+    let (mut ssh, stdin, stdout) = RunningClient::start(launch(options, ConnectionPurpose::Sftp)?)?;
     let stream = tokio::io::join(stdout, stdin);
     let config = Config {
         request_timeout_secs: REQUEST_SECONDS,
@@ -112,6 +113,12 @@ impl UploadError {
 impl From<SftpError> for UploadError {
     fn from(error: SftpError) -> Self {
         Self(error.to_string())
+    }
+}
+
+impl From<rustix::io::Errno> for UploadError {
+    fn from(errno: rustix::io::Errno) -> Self {
+        Self(errno.to_string())
     }
 }
 
@@ -212,17 +219,4 @@ fn private() -> FileAttributes {
         permissions: Some(PRIVATE),
         ..FileAttributes::empty()
     }
-}
-
-/// 128 random bits in hexadecimal.
-fn random_name() -> Result<String, UploadError> {
-    let mut bytes = [0_u8; 16];
-    getrandom(&mut bytes, GetRandomFlags::empty())
-        .map_err(|errno| UploadError::new(errno.to_string()))?;
-    let mut name = String::with_capacity(32);
-    for byte in bytes {
-        // Writing to a `String` cannot fail.
-        let _ = write!(name, "{byte:02x}");
-    }
-    Ok(name)
 }

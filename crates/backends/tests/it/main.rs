@@ -13,6 +13,7 @@
 mod changes;
 mod changes_git;
 mod changes_ignored;
+mod container;
 mod files;
 mod races;
 mod remote;

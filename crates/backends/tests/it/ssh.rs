@@ -5,7 +5,7 @@ mod attacks;
 mod connecting;
 mod loss;
 mod races;
-mod server;
+pub(crate) mod server;
 mod tiers;
 
 mod files {

@@ -60,6 +60,17 @@ pub(crate) fn consequences(settings: &Settings) -> Page {
             format!("`{}` on `{}`, over SSH", ssh.root, ssh.destination),
         );
     }
+    if let Some(docker) = &settings.docker {
+        page = page.field(
+            "workspace",
+            format!(
+                "`{}` in the container `{}`, by `{}`",
+                docker.workspace,
+                docker.container,
+                docker.program.name()
+            ),
+        );
+    }
     page = page.page(shown_to_commands(settings));
     if settings.cross_mounts {
         page = page.field(

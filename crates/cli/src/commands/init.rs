@@ -11,7 +11,7 @@ use haft_host::{
 use haft_policy::Preset;
 use serde_json::json;
 
-use super::App;
+use super::{App, dev_container};
 use crate::{
     exit::Exit,
     stop::Stop,
@@ -57,7 +57,7 @@ pub(crate) fn write(places: &mut ConfigPlaces, text: &str) -> Result<(), Stop> {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
+pub(crate) async fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
     let mut overrides = app.global.overrides();
     // A new workspace is the directory itself, not the nearest existing one above.
     overrides.workspace.get_or_insert_with(|| {
@@ -76,14 +76,19 @@ pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
     let path = places.project_config.clone();
     write(&mut places, &template::haft_toml(preset.as_str()))?;
     let guide = preset_guide(preset, &places.workspace);
+    let offer = dev_container::offer(&places.workspace).await;
     if app.output.format() == Format::Json {
-        app.output.json(&json!({
+        let mut made = json!({
             "workspace": places.workspace,
             "config": path,
             "data_dir": places.data_dir,
             "preset": preset.as_str(),
             "recommended": guide.recommended.as_str(),
-        }))?;
+        });
+        if let (Some(offer), Some(made)) = (&offer, made.as_object_mut()) {
+            made.insert("dev_container".to_owned(), offer.json());
+        }
+        app.output.json(&made)?;
         return Ok(Exit::Ok);
     }
     let above = places
@@ -122,6 +127,10 @@ pub(crate) fn run(args: &InitArgs, app: &App) -> Result<Exit, Stop> {
         .end()
         .text("  haft mcp import AGENT            mounts the MCP servers the agent has behind Haft")
         .end();
+    let page = match offer {
+        Some(offer) => page.end().block(offer.text()).end(),
+        None => page,
+    };
     app.output.page(&page)?;
     Ok(Exit::Ok)
 }

@@ -8,6 +8,7 @@ pub(crate) mod call;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod consequences;
+mod dev_container;
 pub(crate) mod diff;
 pub(crate) mod docs;
 pub(crate) mod doctor;
@@ -62,7 +63,7 @@ pub(crate) struct App {
 /// Runs a command.
 pub(crate) async fn run(command: Command, app: &App) -> Result<Exit, Stop> {
     match command {
-        Command::Init(args) => init::run(&args, app),
+        Command::Init(args) => init::run(&args, app).await,
         Command::Doctor(args) => doctor::run(&args, app).await,
         Command::Tools(args) => tools::run(&args, app).await,
         Command::Call(args) => call::run(args, app).await,

@@ -19,6 +19,7 @@ mod approval_webhook;
 mod call;
 mod catalog;
 mod configuration;
+mod containers;
 mod desktop;
 mod doctor;
 mod five_minutes;

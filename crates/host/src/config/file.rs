@@ -1,6 +1,6 @@
 //! Reads the part of `haft.toml` that is not policy: `[workspace]`, `[record]`, `[scripts]`, the
 //! tools built from configuration, and, in separate source files, `[limits]`, `[loop_guard]`,
-//! `[sandbox]`, `[ssh]` and `[mcp]`. `haft-policy` reads the rest of the same text.
+//! `[sandbox]`, `[ssh]`, `[docker]` and `[mcp]`. `haft-policy` reads the rest of the same text.
 //!
 //! Nothing is ignored: an unknown key is an error with its line, because a misspelt limit is no
 //! limit.
@@ -15,6 +15,7 @@ use toml::{
 use super::{
     catalog::{self, CatalogSettings},
     client_questions::{self, AskingSettings},
+    docker::DockerSettings,
     limits::LimitSettings,
     loop_guard::LoopGuardSettings,
     mcp::{self, McpSettings},
@@ -50,6 +51,8 @@ pub struct ConfigFile {
     pub sandbox: SandboxSettings,
     /// The workspace, if it is on another machine.
     pub ssh: Option<SshSettings>,
+    /// The workspace, if it is in a container.
+    pub docker: Option<DockerSettings>,
     /// How changes made by commands are kept for undo.
     pub undo: UndoSettings,
     /// The MCP servers to mount.
@@ -72,7 +75,7 @@ pub struct ConfiguredTool {
 }
 
 /// The tables of a file. Policy's own tables are checked by policy.
-const TABLES: [&str; 18] = [
+const TABLES: [&str; 19] = [
     "policy",
     "agents",
     "tenants",
@@ -90,6 +93,7 @@ const TABLES: [&str; 18] = [
     "record",
     "sandbox",
     "ssh",
+    "docker",
     "undo",
 ];
 
@@ -194,6 +198,17 @@ impl Reader<'_> {
         if let Some(ssh) = self.table(document, "ssh") {
             let at = document.get("ssh").map_or(0, |value| value.span().start);
             self.file.ssh = self.ssh(ssh, at);
+        }
+        if let Some(docker) = self.table(document, "docker") {
+            let at = document.get("docker").map_or(0, |value| value.span().start);
+            if document.get("ssh").is_some() {
+                self.problem(
+                    at,
+                    "[ssh] and [docker] both say where the workspace is",
+                    "keep one of them",
+                );
+            }
+            self.file.docker = self.docker(docker, at);
         }
         if let Some(tools) = document.get("tools") {
             self.tools(tools);

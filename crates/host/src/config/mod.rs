@@ -13,6 +13,7 @@
 pub mod approval_places;
 pub mod catalog;
 pub mod client_questions;
+pub mod docker;
 pub mod effective;
 pub mod env;
 pub mod file;
@@ -27,6 +28,7 @@ pub mod mcp;
 pub mod oauth;
 pub mod pinned_entry;
 pub mod recommended;
+mod remote;
 pub mod resolve;
 pub mod sandbox;
 pub mod scripts;

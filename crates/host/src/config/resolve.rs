@@ -24,6 +24,7 @@ use super::{
     FILE_NAME,
     catalog::CatalogSettings,
     client_questions::AskingSettings,
+    docker::DockerSettings,
     env::Env,
     file::{self, ConfiguredTool},
     limits::LimitSettings,
@@ -124,6 +125,8 @@ pub struct Settings {
     pub sandbox: SandboxSettings,
     /// The workspace, if it is on another machine. The first file that sets it wins.
     pub ssh: Option<SshSettings>,
+    /// The workspace, if it is in a container. Never set together with `ssh`.
+    pub docker: Option<DockerSettings>,
     /// How changes made by commands are kept for undo.
     pub undo: UndoSettings,
     /// Folders with script tools, absolute.
@@ -388,7 +391,7 @@ impl Settings {
         let (mut days, mut bytes, mut queue_bytes) = (None, None, None);
         let mut cross_mounts = !read.is_empty();
         let mut sandbox = SandboxSettings::default();
-        let mut ssh = None;
+        let (mut ssh, mut docker) = (None, None);
         let mut undo = UndoSettings::default();
         let mut script_folders = Vec::new();
         let mut tools = Vec::new();
@@ -406,7 +409,10 @@ impl Settings {
                     queue_bytes = queue_bytes.into_iter().chain(file.queue_bytes).min();
                     cross_mounts &= file.cross_mounts == Some(true);
                     sandbox.join(file.sandbox);
-                    ssh = ssh.or(file.ssh);
+                    // One file says where the workspace is, whichever way.
+                    if ssh.is_none() && docker.is_none() {
+                        (ssh, docker) = (file.ssh, file.docker);
+                    }
                     undo.join(file.undo);
                     let beside = path.parent().unwrap_or(Path::new("/"));
                     script_folders.extend(file.script_folders.iter().map(|name| beside.join(name)));
@@ -423,7 +429,8 @@ impl Settings {
             Ok(_) => return Err(mistakes(&problems, &read)),
             Err(error) => return Err(mistakes(&merged(problems, &error), &read)),
         };
-        sandbox.expand_home(places.home.as_deref().filter(|_| ssh.is_none()))?;
+        let here = ssh.is_none() && docker.is_none();
+        sandbox.expand_home(places.home.as_deref().filter(|_| here))?;
         places.keep_hidden(&sandbox, &mcp)?;
         let mut limits = Limits::default();
         limits_set.apply(&mut limits);
@@ -449,6 +456,7 @@ impl Settings {
             cross_mounts,
             sandbox,
             ssh,
+            docker,
             undo,
             script_folders,
             tools,

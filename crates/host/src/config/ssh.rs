@@ -5,20 +5,14 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use haft_backends::{
-    LocalOptions,
-    remote::{RemoteOptions, RemoteSandbox, Toolchains},
-    ssh::{Destination, SshOptions},
-};
+use haft_backends::ssh::{Destination, SshOptions};
 use haft_sandbox::{helper::Helper, jail::Mounts};
 
 use super::{
     file::{Reader, Table},
-    sandbox::{Home, SandboxSettings, is_place},
+    remote::remote_options,
+    sandbox::SandboxSettings,
 };
-
-/// The longest duration, in seconds.
-const MOST_SECONDS: u64 = 3600;
 
 const KEYS: [&str; 9] = [
     "destination",
@@ -62,31 +56,7 @@ impl SshSettings {
             .helper
             .clone()
             .map_or_else(Helper::default, Helper::Path);
-        let texts = |places: &[PathBuf]| {
-            places
-                .iter()
-                .map(|place| place.display().to_string())
-                .collect()
-        };
-        let first = sandbox.path.iter().map(|place| place.display().to_string());
-        let usual = LocalOptions::default().search_path;
-        let search: Vec<String> = first.chain([usual]).collect();
-        options.remote = RemoteOptions {
-            cross_mounts,
-            search_path: (!sandbox.path.is_empty()).then(|| search.join(":")),
-            environment: sandbox.env.clone(),
-            sandbox: RemoteSandbox {
-                read_only: texts(&sandbox.read_only),
-                writable: texts(&sandbox.writable),
-                toolchains: match &sandbox.home {
-                    None => Toolchains::OfTheAccount,
-                    Some(Home::Off) => Toolchains::None,
-                    Some(Home::At(home)) => Toolchains::In(home.display().to_string()),
-                },
-                limits: sandbox.remote_limits(),
-            },
-            ..RemoteOptions::default()
-        };
+        options.remote = remote_options(sandbox, cross_mounts);
         options
     }
 }
@@ -125,65 +95,24 @@ impl Reader<'_> {
             );
         }
         Some(SshSettings {
-            port: self.ssh_number(table, "port", u64::from(u16::MAX), |port| {
+            port: self.remote_number(table, "port", u64::from(u16::MAX), |port| {
                 u16::try_from(port).ok()
             }),
-            identity_file: self.ssh_file(table, "identity_file"),
-            known_hosts_file: self.ssh_file(table, "known_hosts_file"),
-            config_file: self.ssh_file(table, "config_file"),
-            connect_timeout: self.ssh_number(table, "connect_timeout", MOST_SECONDS, seconds),
-            keepalive: self.ssh_number(table, "keepalive", MOST_SECONDS, seconds),
-            helper: self.ssh_file(table, "helper"),
+            identity_file: self.remote_file(table, "identity_file"),
+            known_hosts_file: self.remote_file(table, "known_hosts_file"),
+            config_file: self.remote_file(table, "config_file"),
+            connect_timeout: self.remote_seconds(table, "connect_timeout"),
+            keepalive: self.remote_seconds(table, "keepalive"),
+            helper: self.remote_file(table, "helper"),
             destination: destination?,
             root: root?,
         })
     }
-
-    fn ssh_number<T>(
-        &mut self,
-        table: &Table<'_>,
-        key: &str,
-        most: u64,
-        meant: impl Fn(u64) -> Option<T>,
-    ) -> Option<T> {
-        let number = self.number(table, key)?;
-        let found = (1..=most)
-            .contains(&number)
-            .then(|| meant(number))
-            .flatten();
-        if found.is_none() {
-            let at = table.get(key).map_or(0, |value| value.span().start);
-            let message = format!("`{key}` must be a number from 1 to {most}");
-            self.problem(at, message, "leave it out for the default");
-        }
-        found
-    }
-
-    fn ssh_file(&mut self, table: &Table<'_>, key: &str) -> Option<PathBuf> {
-        let (at, text) = self.text(table, key)?;
-        let path = PathBuf::from(&text);
-        if is_place(&path) {
-            return Some(path);
-        }
-        self.problem(
-            at,
-            format!("`{key}` must be an absolute path"),
-            "write it in full, such as \"/home/me/.ssh/id_ed25519\"",
-        );
-        None
-    }
-}
-
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "has the shape of a conversion that can fail"
-)]
-fn seconds(number: u64) -> Option<Duration> {
-    Some(Duration::from_secs(number))
 }
 
 #[cfg(test)]
 mod tests {
+    use haft_backends::remote::Toolchains;
     use haft_policy::PolicySource;
 
     use super::*;

@@ -3,6 +3,7 @@
 
 mod agents;
 mod check;
+mod container;
 mod servers;
 mod show;
 mod tiers;
@@ -164,6 +165,7 @@ async fn configuration(places: ConfigPlaces, checks: &mut Vec<Check>) -> Sandbox
         Check::ok("config", names.join(", "))
     });
     checks.extend(unconfined(settings.policy.tool_settings()));
+    checks.extend(container::check(&settings).await);
     checks.extend(servers::checks(&settings));
     match HostBuilder::to_look(settings) {
         Ok(builder) => {

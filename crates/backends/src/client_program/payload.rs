@@ -13,10 +13,10 @@ const MAX_HELPER_BYTES: u64 = 512 * 1024 * 1024;
 
 /// The SHA-256 of a helper; its name on the other side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Digest([u8; 32]);
+pub(crate) struct Digest([u8; 32]);
 
 impl Digest {
-    pub(super) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 }
