@@ -26,6 +26,7 @@ pub mod script;
 pub mod search;
 pub mod undo;
 
+mod foreign;
 mod text;
 
 pub use catalog::builtins;

@@ -44,6 +44,8 @@ pub struct ScriptManifest {
     pub effects: Effects,
     /// How long it may run.
     pub deadline: Deadline,
+    /// The programs it starts. Without one of them it is not offered.
+    pub needs: Vec<String>,
 }
 
 /// Why a manifest was refused.
@@ -92,6 +94,8 @@ struct File {
     effects: Option<DeclaredEffects>,
     #[serde(default)]
     timeout_ms: Option<u64>,
+    #[serde(default)]
+    needs: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -177,6 +181,7 @@ impl ScriptManifest {
             output: file.output,
             effects: file.effects.map_or(Effects::UNKNOWN, Into::into),
             deadline: Deadline::new(timeout, timeout),
+            needs: file.needs,
         })
     }
 }

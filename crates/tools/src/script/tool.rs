@@ -11,6 +11,7 @@ use haft_contract::{
     access::Command,
     erased::{ErasedTool, ParsedInput, ToolReply, WithheldReason},
     ops::{ExitStatus, Input, OutputChunk, Spawn, Stream},
+    spec::Requirement,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -46,6 +47,8 @@ pub struct ScriptTool {
     manifest: ScriptManifest,
     program_path: String,
     sha256: [u8; 32],
+    /// The programs that it starts.
+    programs: Vec<String>,
 }
 
 impl ScriptTool {
@@ -54,6 +57,7 @@ impl ScriptTool {
         let manifest = ScriptManifest::parse(&source.manifest_text)?;
         Ok(Self {
             name: manifest.name.clone(),
+            programs: manifest.needs.clone(),
             manifest,
             program_path: source.program_path,
             sha256: source.sha256,
@@ -64,6 +68,13 @@ impl ScriptTool {
     #[must_use]
     pub fn named(mut self, name: ToolName) -> Self {
         self.name = name;
+        self
+    }
+
+    /// The same tool, which also needs this program: the interpreter that its first line names.
+    #[must_use]
+    pub fn run_by(mut self, interpreter: Option<String>) -> Self {
+        self.programs.extend(interpreter);
         self
     }
 
@@ -121,6 +132,11 @@ impl ErasedTool for ScriptTool {
         .effects(self.manifest.effects)
         .deadline(self.manifest.deadline)
         .groups(&["script"])
+        .requires([
+            Requirement::Commands,
+            Requirement::Program(self.program_path.clone()),
+        ])
+        .requires(self.programs.iter().cloned().map(Requirement::Program))
     }
 
     fn input_schema(&self) -> Value {
