@@ -67,12 +67,14 @@ pub(crate) fn trusted_scripts(settings: &Settings) -> Result<TrustedScripts, Hos
     let mut refused = Vec::new();
     for (script, name) in configured_scripts(settings)? {
         let manifest = script.manifest_path().display().to_string();
+        let interpreter = script.interpreter();
         let source = match settings.scripts {
             Scripts::Trusted => script.trusted(&settings.places.trust),
             Scripts::AsFound => Ok(script.unchecked()),
         };
         let tool =
             source.and_then(|source| ScriptTool::new(source).map_err(|error| error.to_string()));
+        let tool = tool.map(|tool| tool.run_by(interpreter));
         match (tool, name) {
             (Ok(tool), Some(name)) => tools.push(tool.named(name).erased()),
             (Ok(tool), None) => tools.push(tool.erased()),
