@@ -29,6 +29,9 @@ pub const MAX_MANIFEST_BYTES: u64 = 64 * 1024;
 /// The largest program, in bytes.
 pub const MAX_PROGRAM_BYTES: u64 = 64 * 1024 * 1024;
 
+/// The longest first line in which an interpreter is looked for, as in the kernel.
+const MAX_INTERPRETER_BYTES: usize = 256;
+
 /// The most folder entries that are read.
 const MAX_ENTRIES: usize = 16 * 1024;
 
@@ -41,8 +44,10 @@ pub struct ScriptFile {
     pub manifest_text: String,
     /// The absolute path of the program.
     pub program_path: PathBuf,
-    /// The SHA-256 of the program's bytes when it was loaded.
-    pub sha256: [u8; 32],
+    /// The SHA-256 of the program's bytes when it was loaded; none if there is no such file.
+    pub sha256: Option<[u8; 32]>,
+    /// The interpreter that its first line names.
+    pub interpreter: Option<String>,
 }
 
 /// A script folder, or a file in it, cannot be used.
@@ -61,7 +66,7 @@ impl ScriptError {
 }
 
 /// Loads the script tools of a folder, sorted by name. One bad file fails the whole folder: a tool
-/// that silently went missing would be worse.
+/// that silently went missing would be worse. A program that is not there is told by its script.
 pub fn load_scripts(folder: &Path) -> Result<Vec<ScriptFile>, ScriptError> {
     let shown = folder.display().to_string();
     let real = std::fs::canonicalize(folder).map_err(|error| fail(&shown, &error.to_string()))?;
@@ -116,13 +121,30 @@ fn load(directory: BorrowedFd<'_>, folder: &Path, name: String) -> Result<Script
     )?;
     let manifest_text = String::from_utf8(manifest)
         .map_err(|_| fail(&manifest_name, "the manifest is not valid UTF-8"))?;
-    let program = read(directory, &name, MAX_PROGRAM_BYTES, Kind::Program)?;
+    let program = read_if_there(directory, &name, MAX_PROGRAM_BYTES, Kind::Program)?;
     Ok(ScriptFile {
         manifest_text,
         program_path: folder.join(&name),
-        sha256: Sha256::digest(&program).into(),
+        sha256: program
+            .as_ref()
+            .map(|program| Sha256::digest(program).into()),
+        interpreter: program.as_deref().and_then(interpreter),
         name,
     })
+}
+
+/// The interpreter in a program's first line: what `env` looks for, or a path.
+fn interpreter(program: &[u8]) -> Option<String> {
+    let line = program.strip_prefix(b"#!")?;
+    let line = line.split(|byte| *byte == b'\n').next()?;
+    let line = std::str::from_utf8(line.get(..MAX_INTERPRETER_BYTES).unwrap_or(line)).ok()?;
+    let mut words = line.split_ascii_whitespace();
+    let first = words.next()?;
+    let named = match first.rsplit('/').next() {
+        Some("env") => words.find(|word| !word.starts_with('-') && !word.contains('=')),
+        Some(_) | None => Some(first),
+    };
+    named.map(str::to_owned)
 }
 
 /// What a file is for, which decides how it is checked.
@@ -139,17 +161,28 @@ fn read(
     limit: u64,
     kind: Kind,
 ) -> Result<Vec<u8>, ScriptError> {
-    let file = open(
+    read_if_there(directory, name, limit, kind)?.ok_or_else(|| fail(name, "there is no such file"))
+}
+
+/// The content of a file; `None` if there is no such file.
+fn read_if_there(
+    directory: BorrowedFd<'_>,
+    name: &str,
+    limit: u64,
+    kind: Kind,
+) -> Result<Option<Vec<u8>>, ScriptError> {
+    let opened = open(
         directory,
         OsStr::from_bytes(name.as_bytes()),
         OFlags::empty(),
         kind,
-    )
-    .map_err(|errno| match errno {
-        Errno::LOOP => fail(name, "it is a symlink; put the file itself there"),
-        Errno::NOENT => fail(name, "there is no such file beside its manifest"),
-        other => fail(name, &other.to_string()),
-    })?;
+    );
+    let file = match opened {
+        Ok(file) => file,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::LOOP) => return Err(fail(name, "it is a symlink; put the file itself there")),
+        Err(other) => return Err(fail(name, &other.to_string())),
+    };
     let stat = fstat(&file).map_err(|errno| fail(name, &errno.to_string()))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(fail(name, "it is not a regular file"));
@@ -158,9 +191,11 @@ fn read(
     if kind == Kind::Program && stat.st_mode & 0o111 == 0 {
         return Err(fail(name, "it is not executable; `chmod +x` it"));
     }
-    read_all(&file, limit)
-        .map_err(|errno| fail(name, &errno.to_string()))?
-        .ok_or_else(|| fail(name, &format!("it is larger than {limit} bytes")))
+    let bytes = read_all(&file, limit).map_err(|errno| fail(name, &errno.to_string()))?;
+    match bytes {
+        Some(bytes) => Ok(Some(bytes)),
+        None => Err(fail(name, &format!("it is larger than {limit} bytes"))),
+    }
 }
 
 /// Opens without following any symlink beneath the folder, and without waiting for a FIFO.

@@ -8,7 +8,7 @@ use crate::{
     artifact::{ArtifactId, ReadArtifact},
     background::Background,
     call::CallId,
-    error::ToolError,
+    error::{ErrorKind, ToolError},
     event::RecordedEvent,
     future::BoxFuture,
     identity::Principal,
@@ -33,14 +33,41 @@ pub struct PlanContext {
 }
 
 impl PlanContext {
-    /// Parses a path parameter, naming the parameter in the error.
+    /// Parses a path parameter, naming the parameter in the error. A path that begins with `~` or a
+    /// variable is refused: nothing expands it, and a directory of that name is never meant.
     pub fn path(&self, text: &str, pointer: &str) -> Result<WorkPath, ToolError> {
+        if let Some(name) = not_expanded(text) {
+            let message = format!("the path begins with `{name}`");
+            let hint = format!(
+                "`{name}` is not expanded; give the path itself, relative to the workspace or absolute \
+                 inside it (`./{name}` is a file of that name)"
+            );
+            let error = ToolError::new(ErrorKind::InvalidPath, message);
+            return Err(error.at(pointer).hint(hint));
+        }
         WorkPath::parse(text, &self.root).map_err(|error| {
             ToolError::from(error)
                 .at(pointer)
                 .hint("give a path inside the workspace, relative to its root")
         })
     }
+}
+
+/// The longest variable that is named in an error.
+const MAX_VARIABLE_BYTES: usize = 64;
+
+/// The start of a path that a shell would have expanded: `~`, `$HOME`, `${PWD}`. File names may
+/// begin with a dollar sign (`$id.tsx`), so a variable is written in capitals or in braces.
+fn not_expanded(path: &str) -> Option<&str> {
+    let first = path.split('/').next()?;
+    let variable = first.strip_prefix('$').filter(|name| {
+        let braced = name.starts_with('{') && name.ends_with('}');
+        let letter = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+        let named = name.starts_with(|c: char| c.is_ascii_uppercase()) && name.chars().all(letter);
+        first.len() <= MAX_VARIABLE_BYTES && (named || braced)
+    });
+    let harmless = |c: char| c.is_ascii_graphic();
+    (first == "~" || (variable.is_some() && first.chars().all(harmless))).then_some(first)
 }
 
 /// What a tool may use while it previews an input: the files its plan names, for reading only.

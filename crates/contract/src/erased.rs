@@ -52,13 +52,37 @@ pub struct ToolReply {
     pub structured: Value,
 }
 
-/// Why a tool is neither shown nor run until a person has looked at it.
+/// Why a tool that is known is neither shown nor run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WithheldReason {
+    /// What it waits for.
+    pub until: WithheldUntil,
     /// What is wrong.
     pub reason: String,
     /// What a person can do.
     pub hint: String,
+}
+
+/// What a withheld tool waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WithheldUntil {
+    /// A person reviews it.
+    Accepted,
+    /// Something it needs is there: a program, a key, a source, a server.
+    Ready,
+    /// This machine has a tier in which it may run.
+    TierAvailable,
+}
+
+impl WithheldUntil {
+    /// The kind of error with which its calls are refused.
+    pub fn refusal(self) -> ErrorKind {
+        match self {
+            Self::Accepted => ErrorKind::Denied,
+            Self::Ready => ErrorKind::Unavailable,
+            Self::TierAvailable => ErrorKind::TierUnavailable,
+        }
+    }
 }
 
 /// A tool as an object. Implemented for every [`Tool`] by [`erase`]; implemented by hand only for
@@ -78,9 +102,9 @@ pub trait ErasedTool: Send + Sync {
     /// Has no default: a wrapper that forgot to pass it on would loosen every approval of the tool
     /// it wraps.
     fn program_digest(&self) -> Option<[u8; 32]>;
-    /// Why the tool is known but neither shown nor run, if a person has to review it first (a
-    /// foreign definition nobody has accepted). Read once, at registration. Has no default, for the
-    /// same reason.
+    /// Why the tool is known but neither shown nor run: a person has to review it first (a foreign
+    /// definition nobody has accepted), or what it needs is missing. Read once, at registration.
+    /// Has no default, for the same reason.
     fn withheld(&self) -> Option<WithheldReason>;
     /// Parses a validated input into the tool's own type.
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError>;
@@ -114,6 +138,65 @@ pub fn erase<T: Tool>(tool: T) -> Result<Arc<dyn ErasedTool>, NameError> {
 /// The same under another name (the configured one).
 pub fn erase_as<T: Tool>(tool: T, name: ToolName) -> Arc<dyn ErasedTool> {
     Arc::new(Typed { name, tool })
+}
+
+/// The same tool, known and neither shown nor run.
+pub fn withhold(tool: Arc<dyn ErasedTool>, why: WithheldReason) -> Arc<dyn ErasedTool> {
+    Arc::new(WithheldTool { tool, why })
+}
+
+/// Replaces a tool for as long as it is withheld, and never runs it.
+struct WithheldTool {
+    tool: Arc<dyn ErasedTool>,
+    why: WithheldReason,
+}
+
+impl WithheldTool {
+    fn refusal(&self) -> ToolError {
+        ToolError::new(self.why.until.refusal(), &self.why.reason).hint(&self.why.hint)
+    }
+}
+
+impl ErasedTool for WithheldTool {
+    fn name(&self) -> &ToolName {
+        self.tool.name()
+    }
+
+    fn spec(&self) -> ToolSpec {
+        self.tool.spec()
+    }
+
+    fn input_schema(&self) -> Value {
+        self.tool.input_schema()
+    }
+
+    fn output_schema(&self) -> Value {
+        self.tool.output_schema()
+    }
+
+    fn program_digest(&self) -> Option<[u8; 32]> {
+        self.tool.program_digest()
+    }
+
+    fn withheld(&self) -> Option<WithheldReason> {
+        Some(self.why.clone())
+    }
+
+    fn parse(&self, _input: &Value) -> Result<ParsedInput, ToolError> {
+        Err(self.refusal())
+    }
+
+    fn plan(&self, _input: &ParsedInput, _cx: &PlanContext) -> Result<Plan, ToolError> {
+        Err(self.refusal())
+    }
+
+    fn run(
+        &self,
+        _input: ParsedInput,
+        _cx: CallContext<NoProgress>,
+    ) -> BoxFuture<'_, Result<ToolReply, ToolError>> {
+        Box::pin(std::future::ready(Err(self.refusal())))
+    }
 }
 
 struct Typed<T> {

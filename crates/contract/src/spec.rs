@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::{effects::Effects, identity::Scope, name::ActionName, ops::SandboxMode};
+use crate::{
+    effects::Effects, error::ToolError, identity::Scope, name::ActionName, ops::SandboxMode,
+};
 
 /// The deadline of a tool that names none.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -28,6 +30,8 @@ pub struct ToolSpec {
     pub groups: Vec<&'static str>,
     /// Other names that resolve to this tool and are not listed.
     pub aliases: Vec<&'static str>,
+    /// Tools of other systems whose calls this tool takes, where more than the name differs.
+    pub foreign_calls: Vec<ForeignCall>,
     /// Other names for parameters, rewritten before validation and recorded.
     pub parameter_aliases: Vec<ParameterAlias>,
     /// Reshapes a whole input (`old_string` into `edits`); says what it did.
@@ -41,6 +45,19 @@ pub struct ToolSpec {
     pub sandbox: SandboxMode,
     /// Who it is for.
     pub audience: Audience,
+    /// What has to be there for it to work. A host that knows that something is missing withholds
+    /// the tool.
+    pub requires: Vec<Requirement>,
+}
+
+/// Something a tool needs where it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Requirement {
+    /// Starting commands, in a tier that the tool's confinement accepts.
+    Commands,
+    /// A program, by its name or its absolute path.
+    Program(String),
 }
 
 /// Who a tool is for. Every call takes the same path, whoever it is for.
@@ -54,8 +71,58 @@ pub enum Audience {
     Host,
 }
 
-/// Rewrites an input object in place and says what it changed, if anything.
-pub type Reshape = fn(&mut Map<String, Value>) -> Option<&'static str>;
+/// Rewrites an input object in place and says what it changed, a sentence for each change. Refuses
+/// an input that means something this tool does not do.
+pub type Reshape = fn(&mut Map<String, Value>) -> Result<Vec<String>, ToolError>;
+
+/// A call of another system's tool, for models that were trained on it. Like an alias it resolves
+/// and is not listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ForeignCall {
+    /// The name of the other tool.
+    pub name: &'static str,
+    /// The parameter and the value that make a call of the other tool one of this tool. It is taken
+    /// out of the input.
+    pub when: Option<(&'static str, &'static str)>,
+    /// A parameter of this tool that is set, unless the call has it.
+    pub with: Option<(&'static str, &'static str)>,
+    /// No tool takes such a call; this is what to do instead.
+    pub instead: Option<&'static str>,
+}
+
+impl ForeignCall {
+    /// Every call of the other tool.
+    pub const fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            when: None,
+            with: None,
+            instead: None,
+        }
+    }
+
+    /// Only calls in which a parameter has this value.
+    #[must_use]
+    pub const fn when(mut self, parameter: &'static str, value: &'static str) -> Self {
+        self.when = Some((parameter, value));
+        self
+    }
+
+    /// Sets a parameter of this tool.
+    #[must_use]
+    pub const fn with(mut self, parameter: &'static str, value: &'static str) -> Self {
+        self.with = Some((parameter, value));
+        self
+    }
+
+    /// Refuses the call and says what to do instead.
+    #[must_use]
+    pub const fn instead(mut self, hint: &'static str) -> Self {
+        self.instead = Some(hint);
+        self
+    }
+}
 
 /// An action of a tool and its own deadline.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,6 +158,9 @@ pub struct ParameterAlias {
     pub scale: Option<u32>,
     /// The largest number in the alias's unit; a larger one is in the parameter's own already.
     pub largest: Option<u32>,
+    /// The list whose items have the parameter (`old` in `edits`). Where the list is not given, the
+    /// names at the top of the input are its only item.
+    pub within: Option<&'static str>,
 }
 
 impl ParameterAlias {
@@ -101,6 +171,7 @@ impl ParameterAlias {
             parameter,
             scale: None,
             largest: None,
+            within: None,
         }
     }
 
@@ -111,6 +182,7 @@ impl ParameterAlias {
             parameter,
             scale: Some(scale),
             largest: None,
+            within: None,
         }
     }
 
@@ -119,6 +191,13 @@ impl ParameterAlias {
     #[must_use]
     pub const fn up_to(mut self, largest: u32) -> Self {
         self.largest = Some(largest);
+        self
+    }
+
+    /// Makes it another name for a parameter of a list's items.
+    #[must_use]
+    pub const fn within(mut self, list: &'static str) -> Self {
+        self.within = Some(list);
         self
     }
 }
@@ -159,12 +238,14 @@ impl ToolSpec {
             actions: Vec::new(),
             groups: Vec::new(),
             aliases: Vec::new(),
+            foreign_calls: Vec::new(),
             parameter_aliases: Vec::new(),
             reshape: None,
             fixed_arguments: Map::new(),
             required_scopes: Vec::new(),
             sandbox: SandboxMode::Full,
             audience: Audience::Model,
+            requires: Vec::new(),
         }
     }
 
@@ -211,6 +292,22 @@ impl ToolSpec {
         self
     }
 
+    /// Takes every call of other systems' tools with these names. Unlike aliases they yield to a
+    /// tool that has such a name.
+    #[must_use]
+    pub fn foreign_names(mut self, names: &[&'static str]) -> Self {
+        let calls = names.iter().map(|name| ForeignCall::new(name));
+        self.foreign_calls.extend(calls);
+        self
+    }
+
+    /// Takes calls of other systems' tools.
+    #[must_use]
+    pub fn foreign_calls(mut self, calls: &[ForeignCall]) -> Self {
+        self.foreign_calls.extend_from_slice(calls);
+        self
+    }
+
     /// Adds other names for parameters.
     #[must_use]
     pub fn parameter_aliases(mut self, aliases: &[ParameterAlias]) -> Self {
@@ -236,6 +333,13 @@ impl ToolSpec {
     #[must_use]
     pub fn required_scopes(mut self, scopes: impl IntoIterator<Item = Scope>) -> Self {
         self.required_scopes.extend(scopes);
+        self
+    }
+
+    /// Names what has to be there for it to work.
+    #[must_use]
+    pub fn requires(mut self, needed: impl IntoIterator<Item = Requirement>) -> Self {
+        self.requires.extend(needed);
         self
     }
 

@@ -21,10 +21,11 @@ use crate::{
     error::{HostError, chain},
     mount::MountPlan,
     own_tools,
+    readiness::{KnownTiers, Readiness},
     record::RecordOptions,
     script_secrets::ScriptSecrets,
     suggest::{AfterEdit, Suggest},
-    workspace::WorkspaceSource,
+    workspace::{WorkspaceSource, sandbox_options},
 };
 
 /// Collects the parts of a host. Mistakes in any of them are reported by
@@ -46,6 +47,7 @@ pub(crate) struct AssemblyParts {
     mounts: Arc<MountPlan>,
     suggest: Suggest,
     scripts_refused: bool,
+    readiness: Readiness,
 }
 
 #[derive(Clone)]
@@ -83,6 +85,7 @@ impl HostBuilder {
             mounts: Arc::new(mounts),
             suggest,
             scripts_refused: false,
+            readiness: Readiness::default(),
         };
         Ok(Self::of(workspace, record, parts))
     }
@@ -126,6 +129,7 @@ impl HostBuilder {
         let reader: Arc<dyn ReadSecret> = Arc::new(script_secrets.clone());
         let scripts = own_tools::trusted_scripts(&settings, &reader)?;
         notes.extend(scripts.refused.iter().cloned());
+        let readiness = Readiness::of(&settings, sandbox_options(&settings).profile);
         let policy = Arc::new(settings.policy);
         let mut suggest = Suggest::new(settings.sources, Arc::clone(&policy), rules_file, after);
         if let Some(tool) = undo_tool() {
@@ -145,6 +149,7 @@ impl HostBuilder {
             mounts,
             suggest,
             scripts_refused: !scripts.refused.is_empty(),
+            readiness,
         };
         let mut builder = Self::of(workspace, record, parts);
         builder.notes = notes;
@@ -156,7 +161,13 @@ impl HostBuilder {
     /// For commands that look at rules and tools and touch no files.
     pub fn to_look(settings: Settings) -> Result<Self, HostError> {
         let workspace = WorkspaceSource::local(&settings);
-        Ok(Self::from_settings(settings)?.workspace(workspace))
+        let tiers = match settings.ssh {
+            Some(_) => KnownTiers::Elsewhere,
+            None => KnownTiers::OfWorkspace,
+        };
+        let mut builder = Self::from_settings(settings)?.workspace(workspace);
+        builder.parts.readiness.tiers = tiers;
+        Ok(builder)
     }
 
     /// Works in this workspace instead of the one in the settings, for example because it is
@@ -174,6 +185,7 @@ impl HostBuilder {
             let said = modes.entry(tool.as_str().to_owned()).or_insert(mode);
             *said = mode.max(*said);
         }
+        self.parts.readiness.modes = modes.clone();
         for (tool, mode) in modes {
             self.parts.runtime = self.parts.runtime.sandbox(tool, mode);
         }
@@ -277,6 +289,7 @@ impl AssemblyParts {
     }
 
     fn on(self, operations: Operations) -> Result<Assembly, HostError> {
+        let tiers = operations.tiers.clone();
         let built = self
             .runtime
             .operations(operations)
@@ -285,6 +298,7 @@ impl AssemblyParts {
         let runtime = built.map_err(|error| {
             HostError::config(chain(&error), "give every tool a name of its own")
         })?;
+        self.readiness.apply(runtime.registry(), &tiers);
         self.suggest.know(runtime.registry());
         Ok(Assembly {
             runtime,

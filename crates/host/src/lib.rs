@@ -24,6 +24,7 @@ mod other_places;
 mod own_tools;
 pub mod package_versions;
 pub mod question;
+mod readiness;
 mod record;
 pub mod record_file;
 pub mod record_migration;

@@ -76,13 +76,14 @@ pub(crate) fn trusted_scripts(
     let mut refused = Vec::new();
     for ConfiguredScript { script, entry } in configured_scripts(settings)? {
         let manifest = script.manifest_path().display().to_string();
+        let interpreter = script.interpreter();
         let source = match settings.scripts {
             Scripts::Trusted => script.trusted(&settings.places.trust),
             Scripts::AsFound => Ok(script.unchecked()),
         };
         let tool =
             source.and_then(|source| ScriptTool::new(source).map_err(|error| error.to_string()));
-        let tool = tool.map(|tool| tool.secrets(Arc::clone(secrets)));
+        let tool = tool.map(|tool| tool.secrets(Arc::clone(secrets)).run_by(interpreter));
         match (tool, entry) {
             (Ok(tool), Some(entry)) => tools.push(entry.named(tool)?),
             (Ok(tool), None) => tools.push(tool.erased()),

@@ -28,6 +28,7 @@ pub mod search;
 pub mod session;
 pub mod undo;
 
+mod foreign;
 mod text;
 
 pub use catalog::builtins;

@@ -42,13 +42,47 @@ fn loads_manifests_and_programs_sorted() {
         folder.path().canonicalize().unwrap().join("greet")
     );
     let hash: [u8; 32] = sha2::Sha256::digest("#!/bin/sh\necho hi\n").into();
-    assert_eq!(scripts[1].sha256, hash);
+    assert_eq!(scripts[1].sha256, Some(hash));
+    assert_eq!(scripts[1].interpreter.as_deref(), Some("/bin/sh"));
+}
+
+#[test]
+fn a_program_that_is_not_there_and_interpreters_are_told() {
+    let folder = folder();
+    put(folder.path(), "absent.toml", "", 0o600);
+    for (name, text) in [
+        ("env", "#!/usr/bin/env python3\n"),
+        ("flags", "#! /usr/bin/env -S node --test\n"),
+        ("none", "\u{7f}ELF"),
+    ] {
+        put(folder.path(), &format!("{name}.toml"), "", 0o600);
+        put(folder.path(), name, text, 0o700);
+    }
+    let scripts = load_scripts(folder.path()).unwrap();
+    let told: Vec<_> = scripts
+        .iter()
+        .map(|script| {
+            (
+                &*script.name,
+                script.sha256.is_some(),
+                script.interpreter.as_deref(),
+            )
+        })
+        .collect();
+    let expected = [
+        ("absent", false, None),
+        ("env", true, Some("python3")),
+        ("flags", true, Some("node")),
+        ("greet", true, Some("/bin/sh")),
+        ("none", true, None),
+    ];
+    assert_eq!(told, expected);
 }
 
 /// What is done to the folder, the file the error names, and words of its reason.
 type Change = fn(&Path);
 
-const REFUSED: [(Change, &str, &str); 9] = [
+const REFUSED: [(Change, &str, &str); 8] = [
     (|f| put(f, "greet", "x", 0o775), "greet", "may write"),
     (|f| put(f, "greet", "x", 0o757), "greet", "may write"),
     (|f| put(f, "greet", "x", 0o644), "greet", "not executable"),
@@ -72,11 +106,6 @@ const REFUSED: [(Change, &str, &str); 9] = [
         },
         "greet.toml",
         "symlink",
-    ),
-    (
-        |f| fs::remove_file(f.join("greet")).unwrap(),
-        "greet",
-        "no such file",
     ),
     (
         |f| {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use haft_contract::{
-    Principal,
+    Effects, Principal, ProviderId,
+    erased::WithheldUntil,
     host::{Policy as _, Visibility},
 };
 use haft_host::{Assembly, HostBuilder, mount::Unknown};
@@ -26,17 +27,23 @@ use crate::{
 #[derive(Debug, Args)]
 pub(crate) struct ToolsArgs {
     /// Show this tool: what it does, its parameters, its other names
-    #[arg(conflicts_with_all = ["format", "why", "group", "search"])]
+    #[arg(conflicts_with_all = ["format", "why", "group", "provider", "effects", "search"])]
     name: Option<String>,
     /// Print the tools as a model provider wants them
     #[arg(long, value_name = "FORMAT")]
     format: Option<Shape>,
     /// Say whether this tool is shown, and if not, why
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["format", "group", "search"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["format", "group", "provider", "effects", "search"])]
     why: Option<String>,
     /// Only tools of this group
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
+    /// Only tools of this provider: `builtin`, `script` or `mcp__` and the id of a server
+    #[arg(long, value_name = "PROVIDER")]
+    provider: Option<String>,
+    /// Only tools with these effects
+    #[arg(long, value_name = "EFFECTS")]
+    effects: Option<EffectsWord>,
     /// Only tools whose name, description or parameters contain these words
     #[arg(long, value_name = "WORDS")]
     search: Option<String>,
@@ -52,6 +59,33 @@ enum Shape {
     Openai,
     /// Anthropic tools
     Anthropic,
+}
+
+/// What a tool usually does, as people ask for it.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum EffectsWord {
+    /// It changes nothing
+    ReadOnly,
+    /// It may change something
+    Changes,
+    /// Running it twice has the same effect as once
+    Idempotent,
+    /// It may remove or overwrite something
+    Destructive,
+    /// It reaches things outside the workspace
+    OpenWorld,
+}
+
+impl EffectsWord {
+    fn applies(self) -> fn(Effects) -> bool {
+        match self {
+            Self::ReadOnly => |effects| effects.read_only,
+            Self::Changes => |effects| !effects.read_only,
+            Self::Idempotent => |effects| effects.idempotent,
+            Self::Destructive => |effects| effects.destructive,
+            Self::OpenWorld => |effects| effects.open_world,
+        }
+    }
 }
 
 /// A tool for programs.
@@ -88,6 +122,8 @@ struct WhyView {
     shown: bool,
     reason: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<RuleView>,
 }
 
@@ -109,6 +145,8 @@ pub(crate) async fn run(args: &ToolsArgs, app: &App) -> Result<Exit, Stop> {
     let filter = Filter {
         group: args.group.clone(),
         text: args.search.clone(),
+        provider: args.provider.as_deref().map(provider).transpose()?,
+        effects: args.effects.map(EffectsWord::applies),
         ..Filter::default()
     };
     let shown: Vec<_> = tools
@@ -172,6 +210,14 @@ pub(crate) async fn run(args: &ToolsArgs, app: &App) -> Result<Exit, Stop> {
     }
     app.output.page(&page)?;
     Ok(Exit::Ok)
+}
+
+/// A provider by its name.
+fn provider(name: &str) -> Result<ProviderId, Stop> {
+    ProviderId::parse(name).map_err(|error| {
+        let hint = "`haft tools --json` shows the provider of each tool";
+        Stop::new(Exit::Usage, error.to_string(), hint)
+    })
 }
 
 fn find<'t>(tools: &'t Snapshot, assembly: &Assembly, name: &str) -> Result<&'t Arc<Entry>, Stop> {
@@ -245,11 +291,19 @@ fn why(name: &str, principal: &Principal, assembly: &Assembly, app: &App) -> Res
     } else {
         format!("`{name}` is another name of `{tool}`; ")
     };
+    let state = match entry.withheld().map(|withheld| withheld.until) {
+        Some(WithheldUntil::Ready | WithheldUntil::TierAvailable) => "not ready",
+        Some(WithheldUntil::Accepted) | None => "quarantined",
+    };
+    let scope = entry.missing_scope(principal).map(|scope| {
+        format!("{alias}it needs the scope `{scope}`, which this caller does not have")
+    });
     let (shown, reason, rule) = match (
         entry.quarantine(),
         assembly.policy.visibility(principal, &entry.facts()),
     ) {
-        (Some(why), _) => (false, format!("{alias}it is quarantined: {why}"), None),
+        (Some(why), _) => (false, format!("{alias}it is {state}: {why}"), None),
+        (None, _) if scope.is_some() => (false, scope.unwrap_or_default(), None),
         (None, Visibility::Hidden { rule, reason }) => (
             false,
             format!("{alias}{reason}"),
@@ -264,6 +318,7 @@ fn why(name: &str, principal: &Principal, assembly: &Assembly, app: &App) -> Res
         tool: entry.key().to_string(),
         shown,
         reason,
+        hint: entry.withheld().map(|withheld| withheld.hint.clone()),
         rule,
     };
     if app.output.format() == Format::Json {
@@ -275,12 +330,15 @@ fn why(name: &str, principal: &Principal, assembly: &Assembly, app: &App) -> Res
     } else {
         ("hidden", Style::Bad)
     };
-    let page = Page::new()
+    let mut page = Page::new()
         .styled(Style::Strong, &view.tool)
         .text("  ")
         .styled(style, word)
         .end()
         .field("because", &view.reason);
+    if let Some(hint) = &view.hint {
+        page = page.field("hint", hint);
+    }
     app.output.page(&page)?;
     Ok(Exit::Ok)
 }

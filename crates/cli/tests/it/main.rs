@@ -42,6 +42,7 @@ mod one_record;
 mod only_haft;
 mod policy;
 mod privacy;
+mod readiness;
 mod real_agents;
 mod record;
 mod recovery;

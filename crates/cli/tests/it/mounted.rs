@@ -63,6 +63,21 @@ impl Mounting {
         fs::write(self.servers.join("description"), text).unwrap();
     }
 
+    /// Where a server's token may be kept.
+    pub(crate) fn token_file(&self) -> PathBuf {
+        self.stage.home.join("token")
+    }
+
+    pub(crate) fn config(&self) -> String {
+        self.stage.read("haft.toml")
+    }
+
+    /// Replaces the configuration.
+    pub(crate) fn configure(&self, text: &str) {
+        self.stage.write("haft.toml", text);
+        self.stage.haft(&["trust"]).ok();
+    }
+
     pub(crate) fn accept(&self, server: &str) {
         self.haft(&["mcp", "review", server]).ok();
         self.haft(&["mcp", "accept", server, "--all"]).ok();

@@ -87,7 +87,14 @@ impl FoundScript {
             &self.manifest_path,
             sha256(self.file.manifest_text.as_bytes()),
         );
-        store.pin(&self.file.program_path, self.file.sha256);
+        if let Some(sha256) = self.file.sha256 {
+            store.pin(&self.file.program_path, sha256);
+        }
+    }
+
+    /// The interpreter that the program's first line names.
+    pub fn interpreter(&self) -> Option<String> {
+        self.file.interpreter.clone()
     }
 
     /// The script whether or not it is trusted; for looking at, never for running.
@@ -95,20 +102,16 @@ impl FoundScript {
         ScriptSource {
             program_path: self.file.program_path.display().to_string(),
             manifest_text: self.file.manifest_text,
-            sha256: self.file.sha256,
+            // No program has this hash, so one that appears later does not run.
+            sha256: self.file.sha256.unwrap_or_default(),
         }
     }
 
     /// The script, if neither of its files has changed since they were trusted; otherwise why not.
     pub fn trusted(self, store: &TrustStore) -> Result<ScriptSource, String> {
-        let files = [
-            (
-                &self.manifest_path,
-                sha256(self.file.manifest_text.as_bytes()),
-            ),
-            (&self.file.program_path, self.file.sha256),
-        ];
-        for (path, hash) in files {
+        let manifest = sha256(self.file.manifest_text.as_bytes());
+        let program = self.file.sha256.map(|hash| (&self.file.program_path, hash));
+        for (path, hash) in [(&self.manifest_path, manifest)].into_iter().chain(program) {
             match store.of(path, hash) {
                 Trust::Trusted => {}
                 Trust::Changed => {

@@ -36,7 +36,7 @@ use haft_mcp::{
         mounted::MountedToolMaker,
         owner::CredentialOwner,
         stdio::{ServerCommand, ServerOutput, StdioConnector},
-        supervise::{Fleet, Mount, Options, State, SupervisorDefaults, UnseenServer},
+        supervise::{Fleet, MakeTools, Mount, Options, State, SupervisorDefaults, UnseenServer},
         tool::{GROUP, Hints, ToolMounting},
     },
 };
@@ -58,6 +58,7 @@ use crate::{
         secrets::{filled, read_secret},
     },
     error::HostError,
+    readiness::{UnreadyTools, server_lacks},
     state::{failures::Failures, logins::Logins, pins::FilePins, private},
     workspace::sandbox_options,
 };
@@ -256,10 +257,16 @@ fn mount(settings: ServerSettings, defaults: &Arc<MountDefaults>, clients: &Arc<
         },
         ..usual
     };
+    let make: Arc<dyn MakeTools> =
+        Arc::new(MountedToolMaker(mounting(&settings, &options, clients)));
+    let make = match server_lacks(&settings, &defaults.sandbox.profile) {
+        None => make,
+        Some(why) => Arc::new(UnreadyTools { make, why }),
+    };
     Mount {
         origin: origin(&settings),
         owner: defaults.credential_owner(&settings.target),
-        make: Arc::new(MountedToolMaker(mounting(&settings, &options, clients))),
+        make,
         server: settings.id.clone(),
         naming: settings.naming,
         filter: settings.tools.clone(),

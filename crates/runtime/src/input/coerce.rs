@@ -1,74 +1,81 @@
 //! Accepts what models commonly get slightly wrong: a parameter under another name, `"3"` for 3, a
-//! list as JSON text. Every rewrite is recorded in the outcome.
+//! list as JSON text, one value for a list of it. Every rewrite is recorded in the outcome.
 
 use std::fmt;
 
-use haft_contract::ToolSpec;
+use haft_contract::{ToolError, ToolSpec};
 use serde_json::{Map, Value};
+
+use super::{aliases, renamed::RenamedParameters};
 
 /// How deep coercion looks into an input.
 const MAX_DEPTH: usize = 8;
 
-/// Rewrites an input in place and returns what it changed. The names are those of
-/// [`text_parameters`].
+/// What was changed in an input.
+#[derive(Debug, Default)]
+pub(crate) struct CoercedInput {
+    /// A sentence for each change.
+    pub(crate) changes: Vec<String>,
+    /// The parameters that have other names now.
+    pub(crate) renamed: RenamedParameters,
+}
+
+/// Rewrites an input in place and returns what it changed.
 pub(crate) fn coerce(
     spec: &ToolSpec,
     schema: &Value,
-    text_parameters: &[String],
+    plain: &PlainParameters,
     input: &mut Map<String, Value>,
-) -> Vec<String> {
-    let mut changes = Vec::new();
-    for alias in &spec.parameter_aliases {
-        if input.contains_key(alias.parameter) || has_property(schema, alias.alias) {
-            continue;
-        }
-        let Some(value) = input.remove(alias.alias) else {
-            continue;
-        };
-        let value = match alias.scale {
-            None => value,
-            Some(_) if is_larger(&value, alias.largest) => value,
-            Some(scale) => scaled(value, scale),
-        };
-        changes.push(format!("`{}` read as `{}`", alias.alias, alias.parameter));
-        input.insert(alias.parameter.to_owned(), value);
-    }
-    if let Some(reshape) = spec.reshape
-        && let Some(change) = reshape(input)
-    {
-        changes.push(change.to_owned());
+) -> Result<CoercedInput, ToolError> {
+    let mut coerced = CoercedInput::default();
+    aliases::rename(&spec.parameter_aliases, schema, input, &mut coerced);
+    if let Some(reshape) = spec.reshape {
+        let reshaped = reshape(input).map_err(|error| coerced.renamed.as_written(error))?;
+        coerced.changes.extend(reshaped);
     }
     // Most inputs are as they should be, and looking them up in the schema takes longer than this.
-    if !is_plain(input, text_parameters) {
+    if !plain.are_all_of(input) {
         coerce_object(
             schema,
             schema,
             input,
             InputLocation::Root,
             MAX_DEPTH,
-            &mut changes,
+            &mut coerced.changes,
         );
     }
-    changes
+    Ok(coerced)
 }
 
-/// The parameters for which a schema asks for text and nothing else.
-pub(crate) fn text_parameters(schema: &Value) -> Vec<String> {
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let properties = properties.into_iter().flatten();
-    properties
-        .filter(|(_, property)| wants_text(property))
-        .map(|(name, _)| name.clone())
-        .collect()
+/// What of a schema tells apart inputs whose values are never rewritten.
+#[derive(Debug)]
+pub(crate) struct PlainParameters {
+    /// The parameters for which it asks for text and nothing else.
+    texts: Vec<String>,
+    /// Whether a parameter is a list, which a single number may stand for.
+    has_lists: bool,
 }
 
-/// Whether an input holds only values that are never rewritten.
-fn is_plain(input: &Map<String, Value>, text_parameters: &[String]) -> bool {
-    input.iter().all(|(name, value)| match value {
-        Value::Bool(_) | Value::Number(_) => true,
-        Value::String(_) => text_parameters.contains(name),
-        Value::Null | Value::Array(_) | Value::Object(_) => false,
-    })
+impl PlainParameters {
+    /// Of this schema.
+    pub(crate) fn of(schema: &Value) -> Self {
+        let all = || properties(schema).into_iter().flatten();
+        let texts = all().filter(|(_, property)| wants_text(property));
+        Self {
+            texts: texts.map(|(name, _)| name.clone()).collect(),
+            has_lists: all().any(|(_, property)| types(schema, property).contains(&"array")),
+        }
+    }
+
+    /// Whether an input holds only values that are never rewritten.
+    fn are_all_of(&self, input: &Map<String, Value>) -> bool {
+        input.iter().all(|(name, value)| match value {
+            Value::Bool(_) => !self.has_lists,
+            Value::Number(number) => !self.has_lists && !number.is_f64(),
+            Value::String(_) => self.texts.contains(name),
+            Value::Null | Value::Array(_) | Value::Object(_) => false,
+        })
+    }
 }
 
 /// A location in the input. Most inputs need no change, so it is formatted only when one does.
@@ -89,40 +96,9 @@ impl fmt::Display for InputLocation<'_> {
     }
 }
 
-fn has_property(schema: &Value, name: &str) -> bool {
-    schema
-        .get("properties")
-        .and_then(|properties| properties.get(name))
-        .is_some()
-}
-
-/// A number, also if it is written as text.
-fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Number(number) => number.as_f64(),
-        Value::String(text) => text.trim().parse().ok(),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-    }
-}
-
-fn is_larger(value: &Value, largest: Option<u32>) -> bool {
-    let beyond = |largest: u32| number(value).is_some_and(|number| number > f64::from(largest));
-    largest.is_some_and(beyond)
-}
-
-fn scaled(value: Value, scale: u32) -> Value {
-    let Some(number) = number(&value).map(|number| number * f64::from(scale)) else {
-        return value;
-    };
-    if number.fract() == 0.0 && (0.0..9e15).contains(&number) {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a whole number within the range just checked"
-        )]
-        return Value::from(number as u64);
-    }
-    Value::from(number)
+/// The parameters that a schema of an object names.
+pub(super) fn properties(schema: &Value) -> Option<&Map<String, Value>> {
+    schema.get("properties").and_then(Value::as_object)
 }
 
 fn coerce_object(
@@ -133,7 +109,7 @@ fn coerce_object(
     depth: usize,
     changes: &mut Vec<String>,
 ) {
-    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+    let Some(properties) = properties(schema) else {
         return;
     };
     for (name, property) in properties {
@@ -166,14 +142,27 @@ fn coerce_value(
         return;
     };
     match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => return,
+        Value::Null => return,
         Value::String(_) if wants_text(schema) => return,
-        Value::String(_) | Value::Array(_) | Value::Object(_) => {}
+        Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)
+        | Value::Object(_) => {}
     }
     let schema = resolved(root, schema);
     if let Some(better) = better(value, root, schema) {
         changes.push(format!("`{at}` was text and is read as {}", kind(&better)));
         *value = better;
+    }
+    let wanted = types(root, schema);
+    if let Some(number) = whole_number(value, &wanted) {
+        // Some providers write every number with a fraction, so this is no slip to speak of.
+        *value = number;
+    }
+    if is_single(value, &wanted) {
+        *value = Value::Array(vec![value.take()]);
+        changes.push(aliases::one_as_list(&at.to_string()));
     }
     match value {
         Value::Object(object) => coerce_object(root, schema, object, at, depth, changes),
@@ -218,6 +207,27 @@ fn better(value: &Value, root: &Value, schema: &Value) -> Option<Value> {
     fits.then_some(parsed)
 }
 
+/// `3.0`, where a whole number is wanted.
+fn whole_number(value: &Value, wanted: &[&str]) -> Option<Value> {
+    let number = value.as_number().filter(|number| number.is_f64())?;
+    let wants_whole = wanted.contains(&"integer") && !wanted.contains(&"number");
+    wants_whole
+        .then(|| aliases::whole(number.as_f64()?))
+        .flatten()
+}
+
+/// Whether a value is one thing where only a list of them is wanted.
+fn is_single(value: &Value, wanted: &[&str]) -> bool {
+    let own: &[&str] = match value {
+        Value::Null | Value::Array(_) => return false,
+        Value::Bool(_) => &["boolean"],
+        Value::Number(_) => &["number", "integer"],
+        Value::String(_) => &["string"],
+        Value::Object(_) => &["object"],
+    };
+    wanted.contains(&"array") && !own.iter().any(|kind| wanted.contains(kind))
+}
+
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -250,7 +260,7 @@ fn types<'a>(root: &'a Value, schema: &'a Value) -> Vec<&'a str> {
 }
 
 /// Follows one local `$ref`.
-fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+pub(super) fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     schema
         .get("$ref")
         .and_then(Value::as_str)
@@ -279,9 +289,13 @@ mod tests {
         "$defs": {"Edit": {"type": "object", "properties": {"line": {"type": "integer"}}}}});
         let mut input = json!({"file_path": "3", "timeout": 1.5, "limit": "3", "all": "true",
             "edits": "[{\"line\": \"7\"}]"});
-        let texts = text_parameters(&schema);
-        assert_eq!(texts, ["path"]);
-        let changes = coerce(&spec, &schema, &texts, input.as_object_mut().unwrap());
+        let plain = PlainParameters::of(&schema);
+        assert_eq!(plain.texts, ["path"]);
+        let coerced = |spec: &ToolSpec, input: &mut Value| {
+            let input = input.as_object_mut().unwrap();
+            coerce(spec, &schema, &plain, input).unwrap().changes
+        };
+        let changes = coerced(&spec, &mut input);
         assert_eq!(
             input,
             json!({"path": "3", "timeout_ms": 1500, "limit": 3, "all": true, "edits": [{"line": 7}]})
@@ -295,7 +309,7 @@ mod tests {
         ] {
             let mut input = slip.clone();
             input["path"] = json!("a");
-            let changes = coerce(&spec, &schema, &texts, input.as_object_mut().unwrap());
+            let changes = coerced(&spec, &mut input);
             assert_eq!(changes.len(), 1, "{slip}: {changes:?}");
         }
         // Seconds and milliseconds under one name are told apart by their size.
@@ -313,12 +327,70 @@ mod tests {
             (json!("120000"), json!(120_000)),
         ] {
             let mut input = json!({ "path": "a", "timeout": written });
-            coerce(&spec, &schema, &texts, input.as_object_mut().unwrap());
+            coerced(&spec, &mut input);
             assert_eq!(input["timeout_ms"], meant, "{written}");
         }
-        let mut plain = json!({"path": "3", "limit": 3, "all": true, "unknown": 1});
-        let before = plain.clone();
-        assert!(coerce(&spec, &schema, &texts, plain.as_object_mut().unwrap()).is_empty());
-        assert_eq!(plain, before);
+        let mut fine = json!({"path": "3", "limit": 3, "all": true, "unknown": 1});
+        let before = fine.clone();
+        assert!(coerced(&spec, &mut fine).is_empty());
+        assert_eq!(fine, before);
+        // One value where a list is wanted, and numbers as providers without whole numbers write them.
+        let mut single = json!({"path": "3", "limit": 3.0, "edits": {"line": 7.0}});
+        assert_eq!(coerced(&spec, &mut single).len(), 1);
+        let meant = json!({"path": "3", "limit": 3, "edits": [{"line": 7}]});
+        assert_eq!(single.to_string(), meant.to_string());
+    }
+
+    #[test]
+    fn names_in_lists_are_read_and_remembered_as_written() {
+        let spec = ToolSpec::new("t", "d").parameter_aliases(&[
+            ParameterAlias::new("around", "before"),
+            ParameterAlias::new("around", "after"),
+            ParameterAlias::new("oldText", "old").within("edits"),
+            ParameterAlias::new("old_string", "old").within("edits"),
+        ]);
+        let schema = json!({"type": "object", "properties": {
+            "before": {"type": "integer"}, "after": {"type": "integer"},
+            "edits": {"type": "array", "items": {"$ref": "#/$defs/Edit"}},
+        }, "$defs": {"Edit": {"type": "object", "properties": {
+            "old": {"type": "string"}, "all": {"type": "boolean"},
+        }}}});
+        let plain = PlainParameters::of(&schema);
+        for (written, meant, pointer) in [
+            (
+                json!({"edits": [{"oldText": "a"}]}),
+                json!({"edits": [{"old": "a"}]}),
+                "/edits/0/oldText",
+            ),
+            (
+                json!({"edits": "[{\"oldText\": \"a\"}]"}),
+                json!({"edits": [{"old": "a"}]}),
+                "/edits/0/oldText",
+            ),
+            (
+                json!({"edits": {"oldText": "a"}}),
+                json!({"edits": [{"old": "a"}]}),
+                "/edits/0/oldText",
+            ),
+            (
+                json!({"old_string": "a", "all": true}),
+                json!({"edits": [{"old": "a", "all": true}]}),
+                "/old_string",
+            ),
+            (
+                json!({"around": 2, "after": 1, "edits": [{"old": "a"}]}),
+                json!({"before": 2, "after": 1, "edits": [{"old": "a"}]}),
+                "/edits/0/old",
+            ),
+        ] {
+            let mut input = written.clone();
+            let coerced = coerce(&spec, &schema, &plain, input.as_object_mut().unwrap()).unwrap();
+            assert_eq!(input, meant, "{written}");
+            let error = ToolError::invalid_input("`old` is empty").at("/edits/0/old");
+            let error = coerced.renamed.as_written(error);
+            assert_eq!(error.pointer(), Some(pointer), "{written}");
+            let name = pointer.rsplit('/').next().unwrap();
+            assert_eq!(error.message(), format!("`{name}` is empty"));
+        }
     }
 }

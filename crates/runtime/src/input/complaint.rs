@@ -5,6 +5,8 @@ use haft_contract::{Content, ToolError};
 use jsonschema::{ValidationError, error::ValidationErrorKind};
 use serde_json::{Value, json};
 
+use super::renamed::RenamedParameters;
+
 /// How similar two parameter names must be to suggest one for the other, from 0 to 1.
 const SUGGESTION_LIKENESS: f64 = 0.7;
 
@@ -21,9 +23,11 @@ const MAX_MISTAKES: usize = 10;
 /// others in its content, and all of them in its structured output.
 pub(crate) fn complaint<'v>(
     schema: &Value,
+    renamed: &RenamedParameters,
     violations: impl Iterator<Item = ValidationError<'v>>,
 ) -> Option<ToolError> {
-    let mut mistakes = violations.flat_map(|violation| mistakes(schema, &violation));
+    let mistakes = violations.flat_map(|violation| mistakes(schema, renamed, &violation));
+    let mut mistakes = mistakes.map(|mistake| renamed.as_written(mistake));
     let first = mistakes.next()?;
     let more: Vec<ToolError> = mistakes.by_ref().take(MAX_MISTAKES - 1).collect();
     if more.is_empty() {
@@ -60,7 +64,11 @@ fn listed(mistake: &ToolError) -> Value {
 }
 
 /// The mistakes that one violation is about: a schema reports all unknown parameters at once.
-fn mistakes(schema: &Value, violation: &ValidationError<'_>) -> Vec<ToolError> {
+fn mistakes(
+    schema: &Value,
+    renamed: &RenamedParameters,
+    violation: &ValidationError<'_>,
+) -> Vec<ToolError> {
     let at = violation.instance_path().to_string();
     match violation.kind() {
         ValidationErrorKind::AdditionalProperties { unexpected }
@@ -69,8 +77,44 @@ fn mistakes(schema: &Value, violation: &ValidationError<'_>) -> Vec<ToolError> {
             let names = unexpected.iter().take(MAX_MISTAKES + 1);
             names.map(|name| unknown(name, &at, &known)).collect()
         }
-        _ => vec![mistake(&at, violation)],
+        _ => vec![
+            renamed_mistake(&at, renamed, violation).unwrap_or_else(|| mistake(&at, violation)),
+        ],
     }
+}
+
+/// A number that the caller wrote under another name, and perhaps in another unit.
+fn renamed_mistake(
+    at: &str,
+    renamed: &RenamedParameters,
+    violation: &ValidationError<'_>,
+) -> Option<ToolError> {
+    let parameter = renamed.at(at)?;
+    let scale = parameter
+        .scaled
+        .as_ref()
+        .map(|scaled| f64::from(scaled.scale));
+    let in_units = |limit: &Value| limit.as_f64().map(|limit| limit / scale.unwrap_or(1.0));
+    let hint = match violation.kind() {
+        ValidationErrorKind::Minimum { limit } => format!("the least is {}", in_units(limit)?),
+        ValidationErrorKind::Maximum { limit } => format!("the most is {}", in_units(limit)?),
+        ValidationErrorKind::MinLength { .. } => "give it some text".to_owned(),
+        ValidationErrorKind::Type { .. } => match scale {
+            Some(scale) => format!("give a number, at least {}", 1.0 / scale),
+            None => "see the tool's input schema".to_owned(),
+        },
+        _ => return None,
+    };
+    let written = match &parameter.scaled {
+        Some(scaled) => &scaled.written,
+        None => violation.instance().as_ref(),
+    };
+    let written = match plain(written) {
+        text if text.is_empty() => "empty".to_owned(),
+        text => spelt(&text),
+    };
+    let message = format!("`{}` cannot be {written}", spelt(parameter.name()));
+    Some(ToolError::invalid_input(message).at(at).hint(hint))
 }
 
 /// A parameter that does not exist.
@@ -213,7 +257,12 @@ mod tests {
             let schema = json!({"properties": {"action": choice}});
             let validator = jsonschema::validator_for(&schema).unwrap();
             let input = json!({"action": "foo"});
-            let error = complaint(&schema, validator.iter_errors(&input)).unwrap();
+            let error = complaint(
+                &schema,
+                &RenamedParameters::default(),
+                validator.iter_errors(&input),
+            )
+            .unwrap();
             assert_eq!(error.message(), "`foo` is not one of the choices");
             assert_eq!(error.pointer(), Some("/action"));
             assert_eq!(error.hint_text(), Some("use one of: list, poll, 3"));
@@ -228,7 +277,12 @@ mod tests {
         });
         let validator = jsonschema::validator_for(&schema).unwrap();
         let said = |input: &Value| {
-            let mut error = complaint(&schema, validator.iter_errors(input)).unwrap();
+            let mut error = complaint(
+                &schema,
+                &RenamedParameters::default(),
+                validator.iter_errors(input),
+            )
+            .unwrap();
             let (content, structured) = error.take_output();
             let text: Vec<&str> = content.iter().filter_map(Content::as_text).collect();
             (text.concat(), structured)
@@ -260,7 +314,12 @@ mod tests {
         let schema = json!({"anyOf": [within, {"type": "string"}]});
         let validator = jsonschema::validator_for(&schema).unwrap();
         let input = json!({"kind": "y"});
-        let error = complaint(&schema, validator.iter_errors(&input)).unwrap();
+        let error = complaint(
+            &schema,
+            &RenamedParameters::default(),
+            validator.iter_errors(&input),
+        )
+        .unwrap();
         assert_eq!(error.hint_text(), Some("see the tool's input schema"));
     }
 
@@ -286,7 +345,12 @@ mod tests {
             ),
         ] {
             let validator = jsonschema::validator_for(&schema).unwrap();
-            let error = complaint(&schema, validator.iter_errors(&input)).unwrap();
+            let error = complaint(
+                &schema,
+                &RenamedParameters::default(),
+                validator.iter_errors(&input),
+            )
+            .unwrap();
             let parts = [Some(error.message()), error.pointer(), error.hint_text()];
             let said = parts.map(Option::unwrap_or_default).join("\n");
             assert!(said.chars().count() < 8_000, "{} letters", said.len());

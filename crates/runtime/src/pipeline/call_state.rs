@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::HaltedCall;
 use crate::{
-    engine::Engine, halt::cancelled, labels::Session, loops::WatchedCall, record::Recording,
-    workspace::Workspace,
+    engine::Engine, halt::cancelled, input::RenamedParameters, labels::Session, loops::WatchedCall,
+    record::Recording, workspace::Workspace,
 };
 
 pub(crate) struct CallState {
@@ -35,6 +35,8 @@ pub(crate) struct CallState {
     pub(crate) withheld: Arc<[String]>,
     pub(crate) tool: Option<ToolKey>,
     pub(crate) facts: Facts,
+    /// The parameters that were read under another name than the caller wrote.
+    pub(crate) renamed: RenamedParameters,
     /// Lines for the model, in addition to what the tool returned.
     pub(crate) notes: Vec<String>,
 }
@@ -42,6 +44,7 @@ pub(crate) struct CallState {
 impl CallState {
     /// Stops the call with an error.
     pub(crate) fn halt(self: Box<Self>, error: ToolError) -> HaltedCall {
+        let error = self.renamed.as_written(error);
         HaltedCall::new(error, self.tool, self.facts)
     }
 

@@ -34,6 +34,8 @@ pub struct DryRun {
     pub plan: Arc<SealedPlan>,
     /// The decision about it, which may be a denial.
     pub decision: Arc<Decision>,
+    /// What was changed in the input on the way, as in [`haft_contract::outcome::Facts::coercions`].
+    pub coercions: Vec<String>,
 }
 
 struct JudgedPlan {
@@ -74,6 +76,7 @@ pub(super) async fn foresee(planned: PlannedCall) -> Result<DryRun, HaltedCall> 
         planned, decision, ..
     } = judge_call(planned).await?;
     Ok(DryRun {
+        coercions: planned.call.facts.coercions,
         plan: planned.plan,
         decision,
     })

@@ -43,6 +43,7 @@ mod approve;
 mod await_answer;
 mod call_state;
 mod decide;
+mod foreign;
 mod hooks;
 mod keep_grant;
 mod left_out;

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use haft_contract::{Arguments, CallEvent, ErrorKind, ToolError};
+use haft_contract::{Arguments, CallEvent, ErrorKind, ToolError, erased::WithheldUntil};
 
-use super::{CallState, HaltedCall};
+use super::{
+    CallState, HaltedCall,
+    foreign::{self, Translation},
+};
 use crate::registry::{Entry, Snapshot};
 
 /// The longest tool name repeated in an error.
@@ -29,15 +32,22 @@ pub struct ResolvedCall {
     pub(super) rewrites: u8,
 }
 
-/// Finds the tool, by name or by alias.
+/// Finds the tool, by name, by alias, or as a call of another system's tool.
 pub fn resolve(opened: OpenedCall) -> Result<ResolvedCall, HaltedCall> {
     let OpenedCall {
         mut call,
         tools,
         name,
-        arguments,
+        mut arguments,
     } = opened;
-    let Some(entry) = tools.get(&name) else {
+    let known = match tools.get(&name) {
+        Some(entry) => Some(Translation { entry, set: None }),
+        None => match foreign::translate(tools.foreign(&name), &name, &mut arguments) {
+            Ok(translation) => translation,
+            Err(error) => return Err(call.halt(error)),
+        },
+    };
+    let Some(Translation { entry, set }) = known else {
         return Err(unknown_tool(call, &tools, &name));
     };
     call.tool = Some(entry.key().clone());
@@ -49,13 +59,21 @@ pub fn resolve(opened: OpenedCall) -> Result<ResolvedCall, HaltedCall> {
             .coercions
             .push(format!("`{name}` is an alias of `{}`", entry.key().tool));
     }
+    if let Some((parameter, value)) = set {
+        let change = format!("`{name}` means the {parameter} `{value}`");
+        call.facts.coercions.push(change);
+    }
     if let Some(withheld) = entry.withheld() {
+        let state = match withheld.until {
+            WithheldUntil::Accepted => "withheld",
+            WithheldUntil::Ready | WithheldUntil::TierAvailable => "not ready",
+        };
         let message = format!(
-            "the tool `{}` is withheld: {}",
+            "the tool `{}` is {state}: {}",
             entry.key().tool,
             withheld.reason
         );
-        let error = ToolError::new(ErrorKind::Denied, message).hint(&withheld.hint);
+        let error = ToolError::new(withheld.until.refusal(), message).hint(&withheld.hint);
         return Err(call.halt(error));
     }
     if let Some(reason) = entry.quarantine() {

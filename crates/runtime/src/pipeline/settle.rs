@@ -43,7 +43,8 @@ pub async fn settle(finished: FinishedCall) -> Arc<Outcome> {
             content,
             structured,
         }) => (Terminal::Succeeded, content, Some(structured), None),
-        Err(mut error) => {
+        Err(error) => {
+            let mut error = call.renamed.as_written(error);
             let (content, structured) = error.take_output();
             facts.denied_by = facts.denied_by.or(refused_by(error.kind()));
             let terminal = match terminal_of(error.kind()) {

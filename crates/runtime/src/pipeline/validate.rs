@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{HaltedCall, ResolvedCall, call_state::CallState};
 use crate::{
-    input,
+    input::{self, CoercedInput},
     registry::{
         Entry,
         fixed_arguments::{self, WrittenBy},
@@ -34,8 +34,9 @@ pub fn validate(resolved: ResolvedCall) -> Result<ValidatedCall, HaltedCall> {
         rewrites,
     } = resolved;
     match check(&entry, arguments, rewrites) {
-        Ok((input, parsed, coercions)) => {
-            call.facts.coercions.extend(coercions);
+        Ok((input, parsed, coerced)) => {
+            call.facts.coercions.extend(coerced.changes);
+            call.renamed = coerced.renamed;
             call.recording.note(CallEvent::Validated {
                 coercions: call.facts.coercions.clone(),
             });
@@ -55,14 +56,14 @@ fn check(
     entry: &Entry,
     arguments: Arguments,
     rewrites: u8,
-) -> Result<(Value, ParsedInput, Vec<String>), ToolError> {
+) -> Result<(Value, ParsedInput, CoercedInput), ToolError> {
     let schema = entry.input_schema();
     let has_parameter = |name: &str| {
         let properties = schema.get("properties");
         properties.is_some_and(|properties| properties.get(name).is_some())
     };
     let mut object = input::parse(arguments, has_parameter)?;
-    let coercions = input::coerce(entry.spec(), schema, entry.text_parameters(), &mut object);
+    let coerced = input::coerce(entry.spec(), schema, entry.plain_parameters(), &mut object)?;
     let fixed = &entry.spec().fixed_arguments;
     let by = if rewrites == 0 {
         WrittenBy::Caller
@@ -77,7 +78,7 @@ fn check(
     // Checking for validity is several times cheaper than finding out what is wrong.
     if !validator.is_valid(&input) {
         fixed_arguments::check(validator.iter_errors(&input), fixed)?;
-        let complaint = input::complaint(schema, validator.iter_errors(&input));
+        let complaint = input::complaint(schema, &coerced.renamed, validator.iter_errors(&input));
         return Err(complaint.unwrap_or_else(|| {
             ToolError::invalid_input("the input does not fit the tool's schema")
         }));
@@ -85,5 +86,5 @@ fn check(
     // The tool's own parser runs foreign code; a panic in it is a failure, not a dead gateway.
     let parsed = std::panic::catch_unwind(AssertUnwindSafe(|| entry.tool().parse(&input)))
         .map_err(|_| ToolError::new(ErrorKind::Internal, "the tool panicked on its input"))??;
-    Ok((input, parsed, coercions))
+    Ok((input, parsed, coerced))
 }

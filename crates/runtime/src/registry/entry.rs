@@ -9,6 +9,7 @@ use haft_contract::{
     PlanDigest, Principal, ProviderId, ToolKey, ToolSpec,
     erased::{ErasedTool, WithheldReason},
     host::{Policy, ToolFacts, Visibility},
+    identity::Scope,
     spec::Audience,
 };
 use jsonschema::Validator;
@@ -19,7 +20,10 @@ use super::{
     render::{self, Format, Renderings},
     work,
 };
-use crate::{digest::digest_of, input};
+use crate::{
+    digest::digest_of,
+    input::{self, PlainParameters},
+};
 
 /// The largest input schema a tool may have, in bytes of JSON.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;
@@ -38,7 +42,7 @@ pub struct Entry {
     withheld: Option<WithheldReason>,
     /// Compiling a schema costs more than a hundred validations, so it happens at the first call.
     validator: OnceLock<Result<Validator, String>>,
-    text_parameters: OnceLock<Vec<String>>,
+    plain_parameters: OnceLock<PlainParameters>,
     renderings: OnceLock<Renderings>,
     /// Needed only when a person is asked.
     digest: OnceLock<[u8; 32]>,
@@ -60,7 +64,7 @@ impl Entry {
             whole_schema,
             tool,
             validator: OnceLock::new(),
-            text_parameters: OnceLock::new(),
+            plain_parameters: OnceLock::new(),
             renderings: OnceLock::new(),
             digest: OnceLock::new(),
         }
@@ -151,11 +155,18 @@ impl Entry {
         }
     }
 
-    /// Whether a principal is shown the tool: it is for models, not quarantined, and not denied for
-    /// every input.
+    /// A scope that the tool needs and a principal does not have.
+    pub fn missing_scope(&self, principal: &Principal) -> Option<&Scope> {
+        let mut needed = self.spec.required_scopes.iter();
+        needed.find(|scope| !principal.scopes.contains(*scope))
+    }
+
+    /// Whether a principal is shown the tool: it is for models, not quarantined, within their scopes
+    /// and not denied for every input.
     pub fn is_shown_to(&self, principal: &Principal, policy: &dyn Policy) -> bool {
         self.is_listed()
             && self.quarantine().is_none()
+            && self.missing_scope(principal).is_none()
             && policy.visibility(principal, &self.facts()) == Visibility::Advertised
     }
 
@@ -177,10 +188,10 @@ impl Entry {
             .map_err(String::as_str)
     }
 
-    /// The parameters for which its schema asks for text and nothing else.
-    pub(crate) fn text_parameters(&self) -> &[String] {
-        self.text_parameters
-            .get_or_init(|| input::text_parameters(&self.input_schema))
+    /// What of its schema tells apart inputs that need no closer look.
+    pub(crate) fn plain_parameters(&self) -> &PlainParameters {
+        self.plain_parameters
+            .get_or_init(|| PlainParameters::of(&self.input_schema))
     }
 
     /// The tool's description in a model provider's format. Always the same value.

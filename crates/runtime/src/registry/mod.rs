@@ -20,6 +20,7 @@ use arc_swap::ArcSwap;
 use haft_contract::{ProviderId, ToolKey, ToolName, erased::ErasedTool};
 use tokio::sync::watch;
 
+pub(crate) use self::snapshot::ForeignTool;
 pub use self::{
     entry::Entry,
     naming::sanitise,

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use haft_contract::{Effects, ProviderId, ToolKey};
+use haft_contract::{Effects, ProviderId, ToolKey, spec::ForeignCall};
 
 use super::{Entry, MAX_TOOLS, RegistryError, search::SearchIndex};
 
@@ -22,7 +22,15 @@ pub struct Snapshot {
     entries: Vec<Arc<Entry>>,
     by_name: HashMap<String, Arc<Entry>>,
     by_alias: HashMap<&'static str, Arc<Entry>>,
+    by_foreign_name: HashMap<&'static str, Vec<ForeignTool>>,
     index: OnceLock<SearchIndex>,
+}
+
+/// A call of another system's tool, and the tool here that takes it.
+#[derive(Debug)]
+pub(crate) struct ForeignTool {
+    pub(crate) call: ForeignCall,
+    pub(crate) entry: Arc<Entry>,
 }
 
 /// Which tools to list. All conditions that are set must hold.
@@ -46,6 +54,7 @@ impl Snapshot {
             entries: Vec::new(),
             by_name: HashMap::new(),
             by_alias: HashMap::new(),
+            by_foreign_name: HashMap::new(),
             index: OnceLock::new(),
         }
     }
@@ -53,6 +62,12 @@ impl Snapshot {
     /// The tool with this name or alias.
     pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
         self.by_name.get(name).or_else(|| self.by_alias.get(name))
+    }
+
+    /// The calls that a tool of this name is known for in other systems, and who takes each here.
+    pub(crate) fn foreign(&self, name: &str) -> &[ForeignTool] {
+        let known = self.by_foreign_name.get(name);
+        known.map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Whether there is a tool with this name or alias.
@@ -187,6 +202,7 @@ impl Snapshot {
             }
         }
         let mut by_alias: HashMap<&'static str, Arc<Entry>> = HashMap::new();
+        let mut by_foreign_name: HashMap<&'static str, Vec<ForeignTool>> = HashMap::new();
         // Only the tools compiled into this program and the operator's own scripts may claim
         // aliases; a foreign tool could use one to take over a name that models already know. For
         // the same reason a script gets only what nobody else claims.
@@ -213,12 +229,20 @@ impl Snapshot {
                     }
                     by_alias.entry(alias).or_insert_with(|| Arc::clone(entry));
                 }
+                for call in &entry.spec().foreign_calls {
+                    let takers: &mut Vec<_> = by_foreign_name.entry(call.name).or_default();
+                    takers.push(ForeignTool {
+                        call: *call,
+                        entry: Arc::clone(entry),
+                    });
+                }
             }
         }
         Ok(Self {
             entries,
             by_name,
             by_alias,
+            by_foreign_name,
             index: OnceLock::new(),
         })
     }

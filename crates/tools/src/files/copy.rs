@@ -84,6 +84,7 @@ impl Tool for CopyTool {
             .deadline(DEADLINE)
             .groups(&["files"])
             .aliases(&["file_copy"])
+            .foreign_names(&["copy_file"])
             .parameter_aliases(&[
                 ParameterAlias::new("src", "source"),
                 ParameterAlias::new("from", "source"),

@@ -10,7 +10,7 @@ use haft_contract::{
     context::PreviewContext,
     ops::{Expected, FileVersion, WriteFile, WriteMode},
     preview::Preview,
-    spec::ParameterAlias,
+    spec::{ForeignCall, ParameterAlias},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,7 @@ use super::{
     whole::read_whole,
 };
 use crate::change::{FileChange, ShownChange};
+use crate::foreign::{leave_out, refuse_unless};
 use crate::text::{
     diff::capped,
     display::one_line,
@@ -93,6 +94,9 @@ pub struct EditOutput {
     diff: String,
 }
 
+/// What to do instead of undoing an edit.
+const UNDO: &str = "make the opposite edit; a person can undo calls with `haft undo`";
+
 impl Tool for EditTool {
     type Input = EditInput;
     type Output = EditOutput;
@@ -104,8 +108,36 @@ impl Tool for EditTool {
             .effects(Effects::CHANGES)
             .groups(&["files"])
             .aliases(&["edit_file", "Edit", "MultiEdit"])
-            .parameter_aliases(&[ParameterAlias::new("file_path", "path")])
-            .reshape(single_edit_into_list)
+            .foreign_names(&["replace", "search_replace"])
+            .foreign_calls(&[
+                ForeignCall::new("text_editor").when("command", "str_replace"),
+                ForeignCall::new("text_editor").when("command", "edit"),
+                ForeignCall::new("text_editor")
+                    .when("command", "undo_edit")
+                    .instead(UNDO),
+                ForeignCall::new("str_replace_editor")
+                    .when("command", "undo_edit")
+                    .instead(UNDO),
+                ForeignCall::new("str_replace_editor").when("command", "str_replace"),
+                ForeignCall::new("str_replace_based_edit_tool").when("command", "str_replace"),
+            ])
+            .parameter_aliases(&[
+                ParameterAlias::new("file_path", "path"),
+                ParameterAlias::new("target_file", "path"),
+                ParameterAlias::new("old_string", "old").within("edits"),
+                ParameterAlias::new("old_text", "old").within("edits"),
+                ParameterAlias::new("oldText", "old").within("edits"),
+                ParameterAlias::new("old_str", "old").within("edits"),
+                ParameterAlias::new("new_string", "new").within("edits"),
+                ParameterAlias::new("new_text", "new").within("edits"),
+                ParameterAlias::new("newText", "new").within("edits"),
+                ParameterAlias::new("new_str", "new").within("edits"),
+                ParameterAlias::new("before", "old").within("edits"),
+                ParameterAlias::new("after", "new").within("edits"),
+                ParameterAlias::new("replace_all", "all").within("edits"),
+                ParameterAlias::new("allow_multiple", "all").within("edits"),
+            ])
+            .reshape(other_edits)
     }
 
     fn plan(&self, input: &EditInput, cx: &PlanContext) -> Result<Plan, ToolError> {
@@ -230,54 +262,33 @@ impl Edit {
     }
 }
 
-/// Accepts `old_string`, `new_string` and `replace_all` at the top level as one edit, and the same
-/// names inside `edits`.
-fn single_edit_into_list(input: &mut Map<String, Value>) -> Option<&'static str> {
-    const NAMES: [(&str, &str); 8] = [
-        ("old_string", "old"),
-        ("old_text", "old"),
-        ("old_str", "old"),
-        ("new_string", "new"),
-        ("new_text", "new"),
-        ("new_str", "new"),
-        ("replace_all", "all"),
-        ("line", "line"),
+/// What other systems' edits take besides. A number of replacements that is expected is what `all`
+/// says, as far as it can be said beforehand: one, or every one.
+fn other_edits(input: &mut Map<String, Value>) -> Result<Vec<String>, ToolError> {
+    let mut notes = Vec::new();
+    let preview = "whoever allows the edit sees it before it is made; leave `dryRun` out";
+    refuse_unless(input, "dryRun", &[], preview)?;
+    refuse_unless(input, "dry_run", &[], preview)?;
+    let pair = "give the text to replace as `old` and the text to put in its place as `new`";
+    refuse_unless(input, "code_edit", &[], pair)?;
+    refuse_unless(input, "diff", &[], "use `patch` for a diff")?;
+    if let Some(expected) = input.remove("expected_replacements") {
+        if expected.as_f64() != Some(1.0) {
+            return Err(
+                ToolError::invalid_input("`expected_replacements` can only be 1")
+                    .at("/expected_replacements")
+                    .hint("leave it out, and set `all` to replace every occurrence"),
+            );
+        }
+        notes.push("`expected_replacements` is left out: one is expected".to_owned());
+    }
+    let unneeded = [
+        ("instruction", "the replacement says what to do"),
+        ("instructions", "the replacement says what to do"),
+        ("explanation", "the replacement says what to do"),
     ];
-    let mut done = None;
-    if !input.contains_key("edits") {
-        let mut edit = Map::new();
-        let own = [("old", "old"), ("new", "new"), ("all", "all")];
-        for (given, name) in NAMES.into_iter().chain(own) {
-            if let Some(value) = input.remove(given) {
-                edit.insert(name.to_owned(), value);
-            }
-        }
-        if !edit.is_empty() {
-            input.insert("edits".to_owned(), Value::Array(vec![Value::Object(edit)]));
-            done = Some("a single old/new pair became `edits`");
-        }
-    }
-    let parsed = input
-        .get("edits")
-        .and_then(Value::as_str)
-        .and_then(|text| serde_json::from_str::<Vec<Value>>(text).ok());
-    if let Some(list) = parsed {
-        input.insert("edits".to_owned(), Value::Array(list));
-        done = Some("`edits` was a JSON string");
-    }
-    let edits = input.get_mut("edits").and_then(Value::as_array_mut);
-    for edit in edits.into_iter().flatten().filter_map(Value::as_object_mut) {
-        for (given, name) in NAMES {
-            if given != name
-                && !edit.contains_key(name)
-                && let Some(value) = edit.remove(given)
-            {
-                edit.insert(name.to_owned(), value);
-                done = done.or(Some("other names for `old`, `new` and `all` were accepted"));
-            }
-        }
-    }
-    done
+    leave_out(input, &unneeded, &mut notes);
+    Ok(notes)
 }
 
 /// Checks an edit without looking at the file.
@@ -425,32 +436,7 @@ fn check_size(before: usize, replacements: &[Replacement]) -> Result<(), ToolErr
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    fn reshape(mut input: Value) -> Value {
-        single_edit_into_list(input.as_object_mut().unwrap());
-        input
-    }
-
-    #[test]
-    fn a_single_pair_becomes_a_list() {
-        assert_eq!(
-            reshape(
-                json!({"path": "x", "old_string": "a", "new_string": "b", "replace_all": true})
-            ),
-            json!({"path": "x", "edits": [{"old": "a", "new": "b", "all": true}]})
-        );
-        assert_eq!(
-            reshape(json!({"path": "x", "edits": [{"old_string": "a", "new_string": "b"}]})),
-            json!({"path": "x", "edits": [{"old": "a", "new": "b"}]})
-        );
-        assert_eq!(
-            reshape(json!({"path": "x", "edits": "[{\"old\": \"a\", \"new\": \"b\"}]"})),
-            json!({"path": "x", "edits": [{"old": "a", "new": "b"}]})
-        );
-    }
 
     fn stop() -> Stop {
         Stop::with(&tokio_util::sync::CancellationToken::new())

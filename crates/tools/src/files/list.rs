@@ -6,12 +6,16 @@ use haft_contract::{
     Access, CallContext, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Tool,
     ToolError, ToolSpec,
     ops::{Entry, FileKind, ListQuery},
-    spec::ParameterAlias,
+    spec::{ForeignCall, ParameterAlias},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use crate::text::display::one_line;
+use crate::{
+    foreign::{leave_out, refuse_unless},
+    text::display::one_line,
+};
 
 const DEFAULT_LIMIT: u64 = 500;
 const MAX_LIMIT: u64 = 5_000;
@@ -92,6 +96,42 @@ fn default_limit() -> u64 {
     DEFAULT_LIMIT
 }
 
+/// What other systems' lists take besides.
+fn other_lists(input: &mut Map<String, Value>) -> Result<Vec<String>, ToolError> {
+    let mut notes = Vec::new();
+    if input.remove("recursive") == Some(Value::Bool(true)) {
+        input.insert("depth".to_owned(), Value::from(MAX_DEPTH));
+        notes.push(format!("`recursive` read as a `depth` of {MAX_DEPTH}"));
+    }
+    if let Some(respect) = input.remove("respect_git_ignore") {
+        input.insert("respect_ignores".to_owned(), respect);
+        notes.push("`respect_git_ignore` read as `respect_ignores`".to_owned());
+    }
+    let ignore = "set `respect_ignores` to leave out what `.gitignore` leaves out, or use `find`";
+    refuse_unless(input, "ignore", &[], ignore)?;
+    refuse_unless(input, "ignore_globs", &[], ignore)?;
+    refuse_unless(input, "excludePatterns", &[], ignore)?;
+    if input.get("offset").and_then(Value::as_f64) == Some(1.0) {
+        input.remove("offset");
+        notes.push("`offset` is left out: entries are listed from the first".to_owned());
+    }
+    refuse_unless(input, "offset", &[], "raise `limit` to see more entries")?;
+    if let Some(options) = input.remove("file_filtering_options") {
+        let respect = options.get("respect_git_ignore").and_then(Value::as_bool);
+        input.insert(
+            "respect_ignores".to_owned(),
+            Value::Bool(respect == Some(true)),
+        );
+        notes.push("`file_filtering_options` read as `respect_ignores`".to_owned());
+    }
+    let unneeded = [
+        ("sortBy", "entries are sorted by path"),
+        ("explanation", "nobody is asked about a list"),
+    ];
+    leave_out(input, &unneeded, &mut notes);
+    Ok(notes)
+}
+
 impl Tool for ListTool {
     type Input = ListInput;
     type Output = ListOutput;
@@ -103,10 +143,27 @@ impl Tool for ListTool {
             .effects(Effects::READ_ONLY)
             .groups(&["files"])
             .aliases(&["list_dir", "ls", "LS"])
+            .foreign_names(&[
+                "list_directory",
+                "list_directory_with_sizes",
+                "list_files",
+                "tree",
+            ])
+            .foreign_calls(&[
+                ForeignCall::new("directory_tree").with("depth", "20"),
+                ForeignCall::new("get_file_info")
+                    .instead("`list` says how large a file is; `stat` in `bash` says more"),
+                ForeignCall::new("list_allowed_directories")
+                    .instead("there is one workspace, and `list` without a path shows it"),
+            ])
             .parameter_aliases(&[
                 ParameterAlias::new("directory", "path"),
                 ParameterAlias::new("dir_path", "path"),
+                ParameterAlias::new("target_directory", "path"),
+                ParameterAlias::new("relative_workspace_path", "path"),
+                ParameterAlias::new("max_entries", "limit"),
             ])
+            .reshape(other_lists)
     }
 
     fn plan(&self, input: &ListInput, cx: &PlanContext) -> Result<Plan, ToolError> {

@@ -11,7 +11,7 @@ use haft_contract::{
     context::PreviewContext,
     ops::{FileKind, FileVersion},
     preview::{FileChangeKind, Preview},
-    spec::ParameterAlias,
+    spec::{ForeignCall, ParameterAlias},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -103,6 +103,13 @@ impl Tool for PatchTool {
             .parameter_aliases(&[
                 ParameterAlias::new("input", "patch"),
                 ParameterAlias::new("diff", "patch"),
+            ])
+            .foreign_calls(&[
+                ForeignCall::new("move_file")
+                    .instead("move it with `mv` in `bash`, or with `*** Move to:` in a `patch`"),
+                ForeignCall::new("delete_file").instead(
+                    "delete it with `rm` in `bash`, or with `*** Delete File:` in a `patch`",
+                ),
             ])
     }
 

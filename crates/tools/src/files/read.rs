@@ -7,15 +7,19 @@ use std::fmt::Write as _;
 
 use haft_contract::{
     Access, CallContext, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Tool,
-    ToolError, ToolSpec, WorkPath, ops::FileReader, spec::ParameterAlias,
+    ToolError, ToolSpec, WorkPath,
+    ops::FileReader,
+    spec::{ForeignCall, ParameterAlias},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::{
     media::{Media, MediaClass},
     whole::OpenFile,
 };
+use crate::foreign::{leave_out, refuse_unless};
 use crate::text::{
     display::one_line,
     encoding::{self, DecodedText},
@@ -107,6 +111,91 @@ pub struct LineRange {
     pub count: u64,
 }
 
+/// What to do instead of reading several files in one call.
+const SEVERAL: &str = "call `read` once for each file; the calls may be made in one message";
+
+/// The lines that other systems' tools ask for in other ways.
+fn other_readers(input: &mut Map<String, Value>) -> Result<Vec<String>, ToolError> {
+    let mut notes = Vec::new();
+    if input.get("offset").and_then(Value::as_f64) == Some(0.0) {
+        input.remove("offset");
+        notes.push("an offset of 0 is the first line".to_owned());
+    }
+    if let Some(range) = input.remove("view_range") {
+        let (first, last) = line_range(&range)?;
+        set_lines(input, first, last);
+        notes.push("`view_range` read as `offset` and `limit`".to_owned());
+    }
+    if input.remove("should_read_entire_file") == Some(Value::Bool(true)) {
+        input.remove("start_line_one_indexed");
+        input.remove("end_line_one_indexed_inclusive");
+        notes.push("the lines are left out, because the whole file is wanted".to_owned());
+    }
+    for (first, last) in FIRST_AND_LAST {
+        if let (Some(start), end) = (input.remove(first), input.remove(last)) {
+            let range = Value::Array(vec![start, end.unwrap_or_else(|| Value::from(-1))]);
+            let (start, end) = line_range(&range).map_err(|error| error.at(format!("/{first}")))?;
+            set_lines(input, start, end);
+            notes.push(format!(
+                "`{first}` and `{last}` read as `offset` and `limit`"
+            ));
+        }
+    }
+    refuse_unless(
+        input,
+        "mode",
+        &["slice"],
+        "read lines with `offset` and `limit`",
+    )?;
+    let unneeded = [(
+        "explanation",
+        "nobody is asked about a file of the workspace",
+    )];
+    leave_out(input, &unneeded, &mut notes);
+    let tail = "read the file from an `offset`; the result says how many lines there are";
+    refuse_unless(input, "tail", &[], tail)?;
+    refuse_unless(input, "pages", &[], "a PDF is read as a whole")?;
+    Ok(notes)
+}
+
+/// The names of a first and a last line.
+const FIRST_AND_LAST: [(&str, &str); 2] = [
+    ("start_line", "end_line"),
+    ("start_line_one_indexed", "end_line_one_indexed_inclusive"),
+];
+
+fn set_lines(input: &mut Map<String, Value>, first: u64, last: Option<u64>) {
+    input.insert("offset".to_owned(), Value::from(first));
+    if let Some(last) = last {
+        input.insert("limit".to_owned(), Value::from(last - first + 1));
+    }
+}
+
+/// The first and the last line of a range; no last line where it goes to the end.
+fn line_range(range: &Value) -> Result<(u64, Option<u64>), ToolError> {
+    let wrong = || {
+        ToolError::invalid_input("that is not a first and a last line")
+            .at("/view_range")
+            .hint("give two numbers, such as [1, 50]; -1 as the last is the end of the file")
+    };
+    let numbers = range.as_array().ok_or_else(wrong)?;
+    let [first, last] = numbers.as_slice() else {
+        return Err(wrong());
+    };
+    let first = first
+        .as_u64()
+        .filter(|first| *first > 0)
+        .ok_or_else(wrong)?;
+    match last.as_i64() {
+        Some(-1) => Ok((first, None)),
+        Some(last) => match u64::try_from(last) {
+            Ok(last) if last >= first => Ok((first, Some(last))),
+            Ok(_) | Err(_) => Err(wrong()),
+        },
+        None => Err(wrong()),
+    }
+}
+
 impl Tool for ReadTool {
     type Input = ReadInput;
     type Output = ReadOutput;
@@ -118,7 +207,21 @@ impl Tool for ReadTool {
             .effects(Effects::READ_ONLY)
             .groups(&["files"])
             .aliases(&["read_file", "Read"])
-            .parameter_aliases(&[ParameterAlias::new("file_path", "path")])
+            .foreign_names(&["read_text_file", "read_media_file", "view_image"])
+            .foreign_calls(&[
+                ForeignCall::new("text_editor").when("command", "view"),
+                ForeignCall::new("str_replace_editor").when("command", "view"),
+                ForeignCall::new("str_replace_based_edit_tool").when("command", "view"),
+                ForeignCall::new("read_many_files").instead(SEVERAL),
+                ForeignCall::new("read_multiple_files").instead(SEVERAL),
+            ])
+            .parameter_aliases(&[
+                ParameterAlias::new("file_path", "path"),
+                ParameterAlias::new("absolute_path", "path"),
+                ParameterAlias::new("target_file", "path"),
+                ParameterAlias::new("head", "limit"),
+            ])
+            .reshape(other_readers)
     }
 
     fn plan(&self, input: &ReadInput, cx: &PlanContext) -> Result<Plan, ToolError> {

@@ -9,7 +9,7 @@ use haft_contract::{
     context::PreviewContext,
     ops::{Expected, WriteFile, WriteMode},
     preview::Preview,
-    spec::ParameterAlias,
+    spec::{ForeignCall, ParameterAlias},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,6 +55,9 @@ pub struct WriteOutput {
     pub created: bool,
 }
 
+/// What to do instead of inserting at the number of a line.
+const INSERT: &str = "use `edit`: replace the line before the place by itself and the new lines";
+
 impl Tool for WriteTool {
     type Input = WriteInput;
     type Output = WriteOutput;
@@ -66,9 +69,28 @@ impl Tool for WriteTool {
             .effects(Effects::REPLACES)
             .groups(&["files"])
             .aliases(&["write_file", "Write"])
+            .foreign_calls(&[
+                ForeignCall::new("text_editor").when("command", "write"),
+                ForeignCall::new("str_replace_editor").when("command", "create"),
+                ForeignCall::new("str_replace_based_edit_tool").when("command", "create"),
+                ForeignCall::new("text_editor")
+                    .when("command", "insert")
+                    .instead(INSERT),
+                ForeignCall::new("str_replace_editor")
+                    .when("command", "insert")
+                    .instead(INSERT),
+                ForeignCall::new("str_replace_based_edit_tool")
+                    .when("command", "insert")
+                    .instead(INSERT),
+                ForeignCall::new("create_directory").instead(
+                    "`write` makes the directories of the file it writes; `mkdir -p` in `bash` makes an empty one",
+                ),
+            ])
             .parameter_aliases(&[
                 ParameterAlias::new("file_path", "path"),
+                ParameterAlias::new("target_file", "path"),
                 ParameterAlias::new("contents", "content"),
+                ParameterAlias::new("file_text", "content"),
             ])
     }
 

@@ -20,16 +20,18 @@ use haft_contract::{
     background::ProcessState,
     context::OutputSink,
     ops::{ChildExit, ExitStatus, Input, OutputChunk, Spawn, Stream, TerminalSize},
-    spec::{Deadline, ParameterAlias},
+    spec::{Deadline, ForeignCall, ParameterAlias, Requirement},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::{
     follow::{FollowEnd, TakeChunk, failure, follow},
     stay::{StayOutcome, StayingCommand, stay},
     view::ProcessView,
 };
+use crate::foreign::{leave_out, refuse_unless};
 
 /// How long a command may run if it does not say.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
@@ -59,6 +61,26 @@ output is cut in the middle; `read_output` shows the rest.
 For servers, watchers and programs that ask: `background` leaves it running and returns its process \
 id at once, `yield_ms` does so if it has not ended by then, and `process` follows it, answers it and \
 ends it. `pty` gives it a terminal.";
+
+/// The tools of the reference MCP server for git.
+const GIT: [ForeignCall; 12] = [
+    git("git_status"),
+    git("git_diff_unstaged"),
+    git("git_diff_staged"),
+    git("git_diff"),
+    git("git_commit"),
+    git("git_add"),
+    git("git_reset"),
+    git("git_log"),
+    git("git_create_branch"),
+    git("git_checkout"),
+    git("git_show"),
+    git("git_branch"),
+];
+
+const fn git(name: &'static str) -> ForeignCall {
+    ForeignCall::new(name).instead("run git with `bash`, as in `git status` or `git diff`")
+}
 
 /// The `bash` tool.
 #[derive(Debug, Clone, Copy)]
@@ -153,6 +175,78 @@ impl BashTool {
     }
 }
 
+/// Takes a command as a list of arguments, and what other agents' shells take besides.
+fn other_shells(input: &mut Map<String, Value>) -> Result<Vec<String>, ToolError> {
+    let mut notes = Vec::new();
+    if let Some(Value::Array(arguments)) = input.get("command") {
+        let command = command_line(arguments)?;
+        input.insert("command".to_owned(), Value::String(command));
+        notes.push("`command` was a list of arguments and is read as a command line".to_owned());
+    }
+    let sandbox = "every command runs as the operator has set; leave it out";
+    refuse_unless(input, "dangerouslyDisableSandbox", &[], sandbox)?;
+    refuse_unless(input, "with_escalated_permissions", &[], sandbox)?;
+    refuse_unless(input, "sandbox_permissions", &["use_default"], sandbox)?;
+    let environment = "set variables in the command, as in `NAME=value make`";
+    refuse_unless(input, "env", &[], environment)?;
+    let host = "commands run where the workspace is; leave it out";
+    refuse_unless(input, "host", &["auto", "sandbox"], host)?;
+    refuse_unless(input, "elevated", &[], sandbox)?;
+    refuse_unless(input, "node", &[], host)?;
+    refuse_unless(
+        input,
+        "shell",
+        &["bash", "/bin/bash"],
+        "commands are run by bash",
+    )?;
+    let unneeded = [
+        ("security", "rules decide what may run"),
+        ("ask", "rules decide what is asked about"),
+        (
+            "max_output_tokens",
+            "long output is cut in any case, and `read_output` shows the rest",
+        ),
+        ("login", "every command starts in a fresh shell"),
+        (
+            "prefix_rule",
+            "what is allowed for longer is decided where the call is approved",
+        ),
+    ];
+    leave_out(input, &unneeded, &mut notes);
+    Ok(notes)
+}
+
+/// A command line of arguments: what is after `bash -lc`, or each argument quoted.
+fn command_line(arguments: &[Value]) -> Result<String, ToolError> {
+    let words: Option<Vec<&str>> = arguments.iter().map(Value::as_str).collect();
+    let words = words.ok_or_else(|| {
+        ToolError::invalid_input("an argument in `command` is not text")
+            .at("/command")
+            .hint("give the command as one text, as you would type it into bash")
+    })?;
+    match words.as_slice() {
+        [
+            "bash" | "/bin/bash" | "sh" | "/bin/sh",
+            "-c" | "-lc",
+            script,
+        ] => Ok((*script).to_owned()),
+        words => Ok(words
+            .iter()
+            .map(|word| quoted(word))
+            .collect::<Vec<_>>()
+            .join(" ")),
+    }
+}
+
+/// An argument as bash reads it back.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 impl Default for BashTool {
     fn default() -> Self {
         Self::configured(&BashConfig::default())
@@ -170,7 +264,21 @@ impl Tool for BashTool {
             .effects(Effects::UNKNOWN)
             .deadline(Deadline::new(self.default_timeout, MAX_TIMEOUT))
             .groups(&["process"])
+            .requires([
+                Requirement::Commands,
+                Requirement::Program("bash".to_owned()),
+            ])
             .aliases(&["bash_exec", "exec", "Bash"])
+            .foreign_names(&[
+                "shell",
+                "exec_command",
+                "local_shell",
+                "shell_command",
+                "run_shell_command",
+                "run_terminal_cmd",
+                "execute_command",
+            ])
+            .foreign_calls(&GIT)
             .parameter_aliases(&[
                 ParameterAlias::new("cmd", "command"),
                 // Seconds or milliseconds, as the model is used to; no command may run longer than 600 s.
@@ -178,8 +286,17 @@ impl Tool for BashTool {
                 ParameterAlias::new("directory", "cwd"),
                 ParameterAlias::new("workdir", "cwd"),
                 ParameterAlias::new("working_dir", "cwd"),
+                ParameterAlias::new("dir_path", "cwd"),
                 ParameterAlias::new("run_in_background", "background"),
+                ParameterAlias::new("is_background", "background"),
+                ParameterAlias::new("yield_time_ms", "yield_ms"),
+                ParameterAlias::new("yieldMs", "yield_ms"),
+                ParameterAlias::scaled("timeout_secs", "timeout_ms", 1000),
+                ParameterAlias::new("tty", "pty"),
+                ParameterAlias::new("justification", "description"),
+                ParameterAlias::new("explanation", "description"),
             ])
+            .reshape(other_shells)
     }
 
     fn plan(&self, input: &BashInput, cx: &PlanContext) -> Result<Plan, ToolError> {
@@ -318,7 +435,7 @@ impl CountedOutput {
         }
     }
 
-    fn so_far(&self) -> serde_json::Value {
+    fn so_far(&self) -> Value {
         let [stdout, stderr] = self.counts();
         serde_json::json!({ "stdout_bytes": stdout, "stderr_bytes": stderr })
     }
@@ -345,6 +462,6 @@ impl CountedOutput {
     }
 }
 
-fn structured(output: &BashOutput) -> serde_json::Value {
+fn structured(output: &BashOutput) -> Value {
     serde_json::to_value(output).unwrap_or_default()
 }

@@ -12,15 +12,17 @@ use haft_contract::{
     access::ProcessAct,
     background::{LogPage, LogStart, ProcessId},
     ops::{ProcessSignal, TerminalSize},
-    spec::{Deadline, ParameterAlias},
+    spec::{Deadline, ForeignCall, ParameterAlias},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::{
     keys,
     view::{LogView, ProcessView},
 };
+use crate::foreign::{leave_out, refuse_unless};
 
 /// How long `poll` waits for something to happen if it is not told.
 const DEFAULT_WAIT: Duration = Duration::from_secs(5);
@@ -155,6 +157,38 @@ pub struct ProcessOutput {
     text: String,
 }
 
+/// Other agents' words: `submit`, filters of output, and writing nothing to see what comes.
+fn other_processes(input: &mut Map<String, Value>) -> Result<Vec<String>, ToolError> {
+    let mut notes = Vec::new();
+    if input.get("action").and_then(Value::as_str) == Some("send-keys") {
+        input.insert("action".to_owned(), Value::from("keys"));
+        notes.push("`send-keys` read as `keys`".to_owned());
+    }
+    let filter = "`log` and `poll` return all output; search it yourself, or in a file that the command writes";
+    refuse_unless(input, "filter", &[], filter)?;
+    if input.get("action").and_then(Value::as_str) == Some("write") {
+        let nothing = input
+            .get("text")
+            .is_none_or(|text| text.as_str() == Some(""));
+        if nothing && input.get("end_input") != Some(&Value::Bool(true)) {
+            input.remove("text");
+            input.insert("action".to_owned(), Value::from("poll"));
+            notes.push("writing nothing is read as `poll`".to_owned());
+        }
+        let why = "`poll` waits for what comes of it";
+        if let Some(wait) = input.remove("yield_time_ms") {
+            if input.get("action").and_then(Value::as_str) == Some("poll") {
+                input.insert("wait_ms".to_owned(), wait);
+            } else {
+                notes.push(format!("`yield_time_ms` is left out: {why}"));
+            }
+        }
+    }
+    let cut = [("max_output_tokens", "`limit` says how much is returned")];
+    leave_out(input, &cut, &mut notes);
+    Ok(notes)
+}
+
 impl Tool for ProcessTool {
     type Input = ProcessInput;
     type Output = ProcessOutput;
@@ -176,18 +210,28 @@ impl Tool for ProcessTool {
             .action("signal", short)
             .action("kill", short)
             .groups(&["process"])
-            .aliases(&["processes", "BashOutput", "KillShell"])
+            .aliases(&["processes"])
+            .foreign_calls(&[
+                ForeignCall::new("BashOutput").with("action", "poll"),
+                ForeignCall::new("KillShell").with("action", "kill"),
+                ForeignCall::new("KillBash").with("action", "kill"),
+                ForeignCall::new("write_stdin").with("action", "write"),
+            ])
             .parameter_aliases(&[
                 ParameterAlias::new("process", "id"),
                 ParameterAlias::new("process_id", "id"),
                 ParameterAlias::new("bash_id", "id"),
                 ParameterAlias::new("shell_id", "id"),
                 ParameterAlias::new("session_id", "id"),
+                ParameterAlias::new("sessionId", "id"),
+                ParameterAlias::new("chars", "text"),
                 ParameterAlias::new("input", "text"),
                 ParameterAlias::new("data", "text"),
                 ParameterAlias::new("cols", "columns"),
+                ParameterAlias::new("eof", "end_input"),
                 ParameterAlias::new("timeout_ms", "wait_ms"),
             ])
+            .reshape(other_processes)
     }
 
     fn plan(&self, input: &ProcessInput, _: &PlanContext) -> Result<Plan, ToolError> {

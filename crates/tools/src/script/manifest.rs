@@ -85,6 +85,8 @@ pub struct ScriptManifest {
     pub groups: Vec<&'static str>,
     /// Other names that lead to it.
     pub aliases: Vec<&'static str>,
+    /// The programs it starts. Without one of them it is not offered.
+    pub needs: Vec<String>,
 }
 
 /// The hosts that a script may reach.
@@ -192,6 +194,8 @@ struct File {
     groups: Vec<String>,
     #[serde(default)]
     aliases: Vec<String>,
+    #[serde(default)]
+    needs: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -302,6 +306,7 @@ impl ScriptManifest {
             required_scopes: scopes.collect::<Result<_, _>>()?,
             groups: groups(&file.groups)?,
             aliases: aliases(&file.aliases)?,
+            needs: file.needs,
         })
     }
 }

@@ -14,6 +14,7 @@ use haft_contract::{
     erased::{ErasedTool, ParsedInput, ToolReply, WithheldReason},
     ops::{ExitStatus, Input, Spawn},
     secret::{ReadSecret, Secret},
+    spec::Requirement,
 };
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -46,6 +47,8 @@ pub struct ScriptTool {
     /// Of the program and its manifest together: what a script may use is in the manifest.
     digest: [u8; 32],
     secrets: Option<Arc<dyn ReadSecret>>,
+    /// The programs that it starts.
+    programs: Vec<String>,
 }
 
 impl fmt::Debug for ScriptTool {
@@ -67,6 +70,7 @@ impl ScriptTool {
         Ok(Self {
             digest: digest.finalize().into(),
             name: manifest.name.clone(),
+            programs: manifest.needs.clone(),
             manifest,
             program_path: source.program_path,
             sha256: source.sha256,
@@ -95,6 +99,13 @@ impl ScriptTool {
     /// What its manifest says.
     pub fn manifest(&self) -> &ScriptManifest {
         &self.manifest
+    }
+
+    /// The same tool, which also needs this program: the interpreter that its first line names.
+    #[must_use]
+    pub fn run_by(mut self, interpreter: Option<String>) -> Self {
+        self.programs.extend(interpreter);
+        self
     }
 
     /// The tool as a registry object.
@@ -169,7 +180,12 @@ impl ErasedTool for ScriptTool {
             .groups(&["script"])
             .groups(&manifest.groups)
             .aliases(&manifest.aliases)
-            .required_scopes(manifest.required_scopes.iter().cloned());
+            .required_scopes(manifest.required_scopes.iter().cloned())
+            .requires([
+                Requirement::Commands,
+                Requirement::Program(self.program_path.clone()),
+            ])
+            .requires(self.programs.iter().cloned().map(Requirement::Program));
         let actions = manifest.actions.iter();
         actions.fold(spec, |spec, (name, deadline)| {
             spec.action(name.clone(), *deadline)

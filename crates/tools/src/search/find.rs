@@ -10,9 +10,14 @@ use haft_contract::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::check_pattern;
-use crate::{files::list::ListedEntry, text::display::one_line};
+use crate::{
+    files::list::ListedEntry,
+    foreign::{leave_out, refuse_unless},
+    text::display::one_line,
+};
 
 const DEFAULT_LIMIT: u64 = 200;
 const MAX_LIMIT: u64 = 5_000;
@@ -106,6 +111,29 @@ fn default_limit() -> u64 {
     DEFAULT_LIMIT
 }
 
+/// What other systems' searches for files take besides.
+fn other_finders(input: &mut Map<String, Value>) -> Result<Vec<String>, ToolError> {
+    let mut notes = Vec::new();
+    if input.get("respect_git_ignore") == Some(&Value::Bool(false)) {
+        input.insert("include_ignored".to_owned(), Value::Bool(true));
+        notes.push("`respect_git_ignore` false read as `include_ignored`".to_owned());
+    }
+    input.remove("respect_git_ignore");
+    let patterns = "narrow `pattern` instead; what `.gitignore` leaves out is left out in any case";
+    refuse_unless(input, "excludePatterns", &[], patterns)?;
+    refuse_unless(input, "exclude_patterns", &[], patterns)?;
+    let unneeded = [
+        (
+            "case_sensitive",
+            "file names are matched as they are written",
+        ),
+        ("explanation", "nobody is asked about a search"),
+        ("respect_gemini_ignore", "there is no such file here"),
+    ];
+    leave_out(input, &unneeded, &mut notes);
+    Ok(notes)
+}
+
 impl Tool for FindTool {
     type Input = FindInput;
     type Output = FindOutput;
@@ -117,11 +145,16 @@ impl Tool for FindTool {
             .effects(Effects::READ_ONLY)
             .groups(&["search"])
             .aliases(&["find_files", "glob", "Glob"])
+            .foreign_names(&["search_files", "file_search", "glob_file_search"])
             .parameter_aliases(&[
                 ParameterAlias::new("glob", "pattern"),
                 ParameterAlias::new("glob_pattern", "pattern"),
                 ParameterAlias::new("directory", "path"),
+                ParameterAlias::new("dir_path", "path"),
+                ParameterAlias::new("target_directory", "path"),
+                ParameterAlias::new("query", "pattern"),
             ])
+            .reshape(other_finders)
     }
 
     fn plan(&self, input: &FindInput, cx: &PlanContext) -> Result<Plan, ToolError> {

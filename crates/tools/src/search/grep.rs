@@ -7,14 +7,17 @@ use haft_contract::{
     Access, CallContext, Content, Effects, NoProgress, Plan, PlanContext, Tool, ToolError,
     ToolSpec,
     ops::{GrepFile, GrepLine, GrepMode, GrepQuery},
-    spec::ParameterAlias,
+    spec::{ForeignCall, ParameterAlias},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::check_pattern;
-use crate::text::display::one_line;
+use crate::{
+    foreign::{leave_out, refuse_unless},
+    text::display::one_line,
+};
 
 const DEFAULT_LIMIT: u64 = 200;
 const MAX_LIMIT: u64 = 5_000;
@@ -142,17 +145,30 @@ impl Tool for GrepTool {
             .effects(Effects::READ_ONLY)
             .groups(&["search"])
             .aliases(&["Grep"])
+            .foreign_names(&["search_file_content", "grep_search", "grep_files"])
+            .foreign_calls(&[ForeignCall::new("codebase_search")
+                .instead("nothing here searches by meaning; search for words with `grep`")])
             .parameter_aliases(&[
                 ParameterAlias::new("query", "pattern"),
                 ParameterAlias::new("regex", "pattern"),
                 ParameterAlias::new("include", "glob"),
+                ParameterAlias::new("include_pattern", "glob"),
+                ParameterAlias::new("dir_path", "path"),
+                ParameterAlias::new("directory", "path"),
                 ParameterAlias::new("output_mode", "mode"),
                 ParameterAlias::new("head_limit", "limit"),
                 ParameterAlias::new("-i", "ignore_case"),
                 ParameterAlias::new("-A", "after"),
                 ParameterAlias::new("-B", "before"),
+                ParameterAlias::new("-C", "before"),
+                ParameterAlias::new("-C", "after"),
+                ParameterAlias::new("context", "before"),
+                ParameterAlias::new("context", "after"),
+                ParameterAlias::new("fixed_strings", "fixed"),
+                ParameterAlias::new("max_results", "limit"),
+                ParameterAlias::new("file_pattern", "glob"),
             ])
-            .reshape(context_and_mode_words)
+            .reshape(other_searches)
     }
 
     fn plan(&self, input: &GrepInput, cx: &PlanContext) -> Result<Plan, ToolError> {
@@ -231,32 +247,39 @@ impl Tool for GrepTool {
     }
 }
 
-/// Accepts `context` (or `-C`) for both sides, and other agents' words for the mode.
-fn context_and_mode_words(input: &mut Map<String, Value>) -> Option<&'static str> {
-    let mut done = None;
-    for name in ["context", "-C"] {
-        if let Some(lines) = input.remove(name) {
-            for side in ["before", "after"] {
-                input
-                    .entry(side.to_owned())
-                    .or_insert_with(|| lines.clone());
-            }
-            done = Some("`context` became `before` and `after`");
+/// Accepts other agents' words for the mode, and what their searches take besides.
+fn other_searches(input: &mut Map<String, Value>) -> Result<Vec<String>, ToolError> {
+    let mut notes = Vec::new();
+    let words = [
+        ("files_with_matches", "files"),
+        ("files_only", "files"),
+        ("count_matches", "count"),
+    ];
+    if let Some(mode) = input.get_mut("mode") {
+        let meant = words.iter().find(|(word, _)| mode.as_str() == Some(*word));
+        if let Some((word, own)) = meant {
+            *mode = Value::from(*own);
+            notes.push(format!("`{word}` became `{own}`"));
         }
     }
-    // Lines are always numbered, so this flag changes nothing.
-    if input.get("-n").is_some_and(Value::is_boolean) {
-        input.remove("-n");
-        done = done.or(Some("`-n` is always on"));
+    if input.get("limit").and_then(Value::as_f64) == Some(0.0) {
+        input.remove("limit");
+        notes.push("a limit of 0 is none, so the usual one applies".to_owned());
     }
-    let mode = input.get_mut("mode");
-    if let Some(mode) = mode
-        && mode.as_str() == Some("files_with_matches")
-    {
-        *mode = Value::from("files");
-        done = done.or(Some("`files_with_matches` became `files`"));
+    if let Some(sensitive) = input.remove("case_sensitive") {
+        input
+            .entry("ignore_case".to_owned())
+            .or_insert(Value::Bool(sensitive == Value::Bool(false)));
+        notes.push("`case_sensitive` read as the opposite of `ignore_case`".to_owned());
     }
-    done
+    let exclude = "narrow `glob` instead; what `.gitignore` leaves out is not searched in any case";
+    refuse_unless(input, "exclude_pattern", &[], exclude)?;
+    let unneeded = [
+        ("-n", "lines are always numbered"),
+        ("explanation", "nobody is asked about a search"),
+    ];
+    leave_out(input, &unneeded, &mut notes);
+    Ok(notes)
 }
 
 /// Lines under their file's name; `12:` marks a match, `11-` context, `--` a gap.
@@ -302,8 +325,6 @@ fn files_text(files: &[GrepFile], suffix: impl Fn(&GrepFile) -> String) -> Strin
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn line(path: &str, number: u64, text: &str, matched: bool) -> GrepLine {
@@ -327,16 +348,6 @@ mod tests {
         assert_eq!(
             lines_text(&lines),
             "a.rs\n3: x\n4- y\n--\n9: x\n\nb\\n.rs\n1: x\n"
-        );
-    }
-
-    #[test]
-    fn other_spellings_are_accepted() {
-        let mut input = json!({"pattern": "x", "-C": 2, "-n": true, "mode": "files_with_matches"});
-        context_and_mode_words(input.as_object_mut().unwrap());
-        assert_eq!(
-            input,
-            json!({"pattern": "x", "before": 2, "after": 2, "mode": "files"})
         );
     }
 }

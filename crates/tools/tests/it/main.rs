@@ -11,6 +11,7 @@
 )]
 
 mod bash;
+mod calls;
 mod conflict;
 mod copy;
 mod edit;

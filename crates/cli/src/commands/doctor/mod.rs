@@ -7,6 +7,7 @@ mod container;
 mod servers;
 mod show;
 mod tiers;
+mod tools;
 
 use std::path::Path;
 
@@ -179,8 +180,10 @@ async fn configuration(places: ConfigPlaces, checks: &mut Vec<Check>) -> Sandbox
             }
             match builder.assemble().await {
                 Ok(assembly) => {
-                    let tools = assembly.runtime.registry().snapshot().len();
-                    checks.push(Check::ok("tools", format!("{tools} tools")));
+                    if let Err(stop) = assembly.mount_to_look() {
+                        checks.push(Check::stopped("tools", stop));
+                    }
+                    checks.extend(tools::checks(&assembly.runtime.registry().snapshot()));
                 }
                 Err(stop) => checks.push(Check::stopped("tools", stop)),
             }

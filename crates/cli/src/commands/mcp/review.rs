@@ -11,7 +11,7 @@ use haft_host::{
     },
     state::pins::FilePins,
 };
-use haft_mcp::pin::{Difference, Item, LapseReason, PinStatus, Store as _, difference};
+use haft_mcp::pin::{Difference, Item, Kind, LapseReason, PinStatus, Store as _, difference};
 use serde_json::{Value, json};
 
 use super::super::{App, approvals::may_answer};
@@ -134,6 +134,9 @@ fn page(
             Some(changes) => changes.iter().fold(page, changed),
             None => spelt(page, &item.definition),
         };
+        if let Some(remark) = remark(item) {
+            page = page.styled(Style::Warn, format!("  note: {remark}")).end();
+        }
     }
     for refused in &known.refused {
         let text = format!(
@@ -170,6 +173,15 @@ fn lapse(page: Page, server: &ServerSettings, lapsed: &LapseReason) -> Page {
                 .fold(page, changed)
         }
     }
+}
+
+/// What a person should know of a definition that its text does not show.
+fn remark(item: &Item) -> Option<&'static str> {
+    let description = item.definition.get("description").and_then(Value::as_str);
+    let described = description.is_some_and(|text| !text.trim().is_empty());
+    (item.key.kind == Kind::Tool && !described).then_some(
+        "it has no description, so a model can only guess from its name what it does and when to use it",
+    )
 }
 
 /// What changed since it was accepted, if the accepted form is still stored.
@@ -217,6 +229,7 @@ fn view(item: &Item, standing: PinStatus, store: &FilePins) -> Value {
         "standing": standing.as_str(),
         "sha256": item.digest.to_string(),
         "definition": item.definition,
+        "remark": remark(item),
         "changes": changes,
     })
 }

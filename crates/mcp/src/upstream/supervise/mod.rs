@@ -15,7 +15,6 @@ mod supervisor;
 #[cfg(test)]
 mod tests;
 mod turns;
-mod withheld;
 
 use std::{sync::Arc, time::Duration};
 

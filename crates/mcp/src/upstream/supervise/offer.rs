@@ -8,12 +8,12 @@ use std::{
 
 use haft_contract::{
     ProviderId,
-    erased::{ErasedTool, WithheldReason},
+    erased::{ErasedTool, WithheldReason, WithheldUntil, withhold},
 };
 use haft_runtime::registry::Snapshot;
 use serde_json::Value;
 
-use super::{MakeTools, SupervisorDefaults, withheld::WithheldTool};
+use super::{MakeTools, SupervisorDefaults};
 use crate::{
     foreign::shown_within,
     mounts::Change,
@@ -192,7 +192,7 @@ impl ServerOffer {
             match self.tool(item, &others) {
                 Ok(tool) => tools.push(match stock.withheld(&self.server, item) {
                     None => tool,
-                    Some(why) => Arc::new(WithheldTool::new(tool, why)),
+                    Some(why) => withhold(tool, why),
                 }),
                 Err(why) => refused.push((item.key.clone(), why)),
             }
@@ -344,7 +344,11 @@ impl DefinitionsSnapshot {
     fn withheld(&self, server: &ServerId, item: &Item) -> Option<WithheldReason> {
         let reason = self.why_withheld(&item.key)?;
         let hint = what_to_do(server);
-        Some(WithheldReason { reason, hint })
+        Some(WithheldReason {
+            until: WithheldUntil::Accepted,
+            reason,
+            hint,
+        })
     }
 
     /// What changed for listings.
