@@ -37,6 +37,7 @@ mod process_id;
 pub mod progress;
 pub mod protected;
 pub mod spec;
+pub mod streamed;
 pub mod tool;
 mod uuid_id;
 

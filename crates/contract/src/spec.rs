@@ -3,9 +3,12 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde_json::{Map, Value};
 
-use crate::{effects::Effects, identity::Scope, name::ActionName, ops::SandboxMode};
+use crate::{
+    effects::Effects, identity::Scope, name::ActionName, ops::SandboxMode, streamed::ItemSpec,
+};
 
 /// The deadline of a tool that names none.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -38,6 +41,9 @@ pub struct ToolSpec {
     pub sandbox: SandboxMode,
     /// Who it is for.
     pub audience: Audience,
+    /// The items it emits while it runs; `None` if its result comes only at the end. What a tool
+    /// emits without saying so here is dropped.
+    pub streams: Option<ItemSpec>,
 }
 
 /// Who a tool is for. Every call takes the same path, whoever it is for.
@@ -161,6 +167,7 @@ impl ToolSpec {
             required_scopes: Vec::new(),
             sandbox: SandboxMode::Full,
             audience: Audience::Model,
+            streams: None,
         }
     }
 
@@ -183,6 +190,13 @@ impl ToolSpec {
     pub fn action(mut self, name: impl Into<ActionName>, deadline: Deadline) -> Self {
         let name = name.into();
         self.actions.push(ActionSpec { name, deadline });
+        self
+    }
+
+    /// Says that it emits items of this type while it runs, and what one is called (`match`, `row`).
+    #[must_use]
+    pub fn streams<T: JsonSchema>(mut self, name: &'static str) -> Self {
+        self.streams = Some(ItemSpec::of::<T>(name));
         self
     }
 
