@@ -26,6 +26,7 @@ mod grants;
 mod hostile_servers;
 mod idle_init;
 mod interrupt;
+mod live;
 mod mcp;
 mod mcp_approvals;
 mod mcp_forms;
