@@ -9,6 +9,7 @@ mod args;
 mod commands;
 mod exit;
 mod interrupt;
+mod live;
 mod prompt;
 mod scope;
 mod stop;

@@ -19,6 +19,7 @@ use crate::{
     },
     path::WorkPath,
     progress::{NoProgress, Progress, ProgressSink, ReportProgress},
+    streamed::{ItemSink, TakeItems},
     todo::TodoItem,
 };
 
@@ -142,6 +143,8 @@ pub struct CallParts {
     pub background: Arc<dyn Background>,
     /// Takes progress reports.
     pub progress: Arc<dyn ReportProgress>,
+    /// Takes items of the result as the tool has them.
+    pub items: Arc<dyn TakeItems>,
     /// How long the call may still run, and when it must stop.
     pub limits: Arc<dyn RunLimits>,
 }
@@ -160,6 +163,19 @@ pub trait OutputSink: Send + Sync {
     /// Takes one chunk. Waits while earlier output is being written out, which slows down the
     /// producer.
     fn push<'a>(&'a self, stream: Stream, bytes: &'a [u8]) -> BoxFuture<'a, ()>;
+
+    /// What has arrived on one stream so far, cleaned and capped, for the structured output of a tool
+    /// whose text has both streams as they came.
+    fn apart(&self, stream: Stream) -> BoxFuture<'_, StreamText>;
+}
+
+/// The output on one stream.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StreamText {
+    /// Its beginning and its end, or all of it.
+    pub text: String,
+    /// How many bytes are left out between them.
+    pub bytes_omitted: u64,
 }
 
 /// Opens the output an earlier call spilled, if this principal may see it.
@@ -298,6 +314,19 @@ impl<P> CallContext<P> {
     /// The same, for work that outlives a borrow of the context.
     pub fn shared_output(&self) -> Arc<dyn OutputSink> {
         Arc::clone(&self.parts.output)
+    }
+
+    /// Emits an item of the result as soon as it is there, for whoever watches: a row, a match, a file.
+    /// A person sees it as its [`Display`](fmt::Display) says. Never waits, and may be dropped where
+    /// nobody watches or there are too many, so the result must have every item too. Needs
+    /// [`ToolSpec::streams`](crate::ToolSpec::streams).
+    pub fn emit<T: serde::Serialize + fmt::Display>(&self, item: &T) {
+        self.items().emit(item);
+    }
+
+    /// The sink of these items, for work that outlives a borrow of the context.
+    pub fn items(&self) -> ItemSink {
+        ItemSink::new(Arc::clone(&self.parts.items))
     }
 
     /// Processes this session keeps beyond a call.

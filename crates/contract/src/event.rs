@@ -13,7 +13,8 @@ use crate::{
     outcome::Outcome,
     path::WorkPath,
     plan::{PlanDigest, SealedPlan},
-    progress::RenderedProgress,
+    progress::{ProgressNote, RenderedProgress},
+    streamed::StreamedItem,
 };
 
 /// An event, with the call it belongs to and when it happened.
@@ -102,6 +103,11 @@ pub enum CallEvent {
         /// The cleaned text.
         text: String,
     },
+    /// A part of the result, as soon as the tool has it. Not recorded; what counts is the outcome.
+    Item(Box<StreamedItem>),
+    /// How far a call has got that has been running for a while, for whoever looks at the record. Once
+    /// the call has its outcome, this says nothing that matters.
+    ProgressNoted(Box<ProgressNote>),
     /// A file's content before a change was kept.
     PreimageKept {
         /// The file.
@@ -154,11 +160,25 @@ impl CallEvent {
             | Self::ChangesScanned { .. }
             | Self::Admitted { .. }
             | Self::Started { .. }
+            | Self::ProgressNoted(_)
             | Self::PreimageKept { .. }
             | Self::FileChanged { .. }
             | Self::Settled { .. } => true,
-            Self::Running | Self::Progress(_) | Self::Output { .. } | Self::RunEnded => false,
+            Self::Running
+            | Self::Progress(_)
+            | Self::Output { .. }
+            | Self::Item(_)
+            | Self::RunEnded => false,
         }
+    }
+
+    /// Whether it shows a call at work: it may be left out for a listener that is slow, because the
+    /// outcome and the record have what matters of it.
+    pub fn is_live(&self) -> bool {
+        matches!(
+            self,
+            Self::Progress(_) | Self::Output { .. } | Self::Item(_)
+        )
     }
 
     /// The name of this event in JSON and in the ledger.
@@ -177,6 +197,8 @@ impl CallEvent {
             Self::Running => "running",
             Self::Progress(_) => "progress",
             Self::Output { .. } => "output",
+            Self::Item(_) => "item",
+            Self::ProgressNoted(_) => "progress_noted",
             Self::PreimageKept { .. } => "preimage_kept",
             Self::FileChanged { .. } => "file_changed",
             Self::ChangesScanned { .. } => "changes_scanned",

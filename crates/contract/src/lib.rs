@@ -39,6 +39,7 @@ pub mod progress;
 pub mod protected;
 pub mod secret;
 pub mod spec;
+pub mod streamed;
 pub mod todo;
 pub mod tool;
 mod uuid_id;

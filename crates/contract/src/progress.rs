@@ -78,6 +78,19 @@ impl<D> Progress<D> {
     }
 }
 
+/// How far a call had got at one moment, as the record keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ProgressNote {
+    /// The steps done and the total, if the tool counts any.
+    pub steps: Option<(u64, Option<u64>)>,
+    /// What the tool said about its work, or its latest line of output, or its newest item.
+    pub message: String,
+    /// The time left as the tool estimates it.
+    pub remaining: Option<Duration>,
+    /// The time to the deadline.
+    pub deadline_in: Duration,
+}
+
 /// Progress with the typed part rendered to JSON, as events carry it.
 pub type RenderedProgress = Progress<Value>;
 

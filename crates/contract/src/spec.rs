@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde_json::{Map, Value};
 
 use crate::{
     effects::Effects, error::ToolError, identity::Scope, name::ActionName, ops::SandboxMode,
+    streamed::ItemSpec,
 };
 
 /// The deadline of a tool that names none.
@@ -48,6 +50,9 @@ pub struct ToolSpec {
     /// What has to be there for it to work. A host that knows that something is missing withholds
     /// the tool.
     pub requires: Vec<Requirement>,
+    /// The items it emits while it runs; `None` if its result comes only at the end. What a tool
+    /// emits without saying so here is dropped.
+    pub streams: Option<ItemSpec>,
 }
 
 /// Something a tool needs where it runs.
@@ -246,6 +251,7 @@ impl ToolSpec {
             sandbox: SandboxMode::Full,
             audience: Audience::Model,
             requires: Vec::new(),
+            streams: None,
         }
     }
 
@@ -268,6 +274,13 @@ impl ToolSpec {
     pub fn action(mut self, name: impl Into<ActionName>, deadline: Deadline) -> Self {
         let name = name.into();
         self.actions.push(ActionSpec { name, deadline });
+        self
+    }
+
+    /// Says that it emits items of this type while it runs, and what one is called (`match`, `row`).
+    #[must_use]
+    pub fn streams<T: JsonSchema>(mut self, name: &'static str) -> Self {
+        self.streams = Some(ItemSpec::of::<T>(name));
         self
     }
 

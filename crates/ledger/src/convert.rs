@@ -19,6 +19,7 @@ use haft_contract::{
     identity::{ChannelId, Scope},
     ops::{BackendId, FileVersion, Limit, Refusal, Tier},
     outcome::DeniedBy,
+    progress::ProgressNote,
 };
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -131,6 +132,16 @@ pub(crate) fn principal_from(stored: &row::StoredPrincipal) -> Option<Principal>
     })
 }
 
+fn progress_note(note: &ProgressNote) -> row::ProgressRow<'_> {
+    row::ProgressRow {
+        message: &note.message,
+        step: note.steps.map(|(step, _)| step),
+        total: note.steps.and_then(|(_, total)| total),
+        remaining_ms: note.remaining.map(millis),
+        deadline_in_ms: millis(note.deadline_in),
+    }
+}
+
 /// The session kind this word names.
 pub(crate) fn session_kind(word: &str) -> Option<SessionKind> {
     SessionKind::ALL
@@ -159,7 +170,12 @@ fn write_event(bytes: &mut Vec<u8>, event: &CallEvent, redactor: &Redactor) -> b
         | CallEvent::Running
         | CallEvent::Progress(_)
         | CallEvent::Output { .. }
+        | CallEvent::Item(_)
         | CallEvent::RunEnded => false,
+        CallEvent::ProgressNoted(note) => {
+            let note = progress_note(note);
+            write_body(bytes, &[], &note, redactor)
+        }
         CallEvent::Resolved { tool } => {
             let tool = tool.to_string();
             write_body(bytes, &[], &row::ResolvedRow { tool }, redactor)

@@ -250,6 +250,20 @@ pub(crate) struct AdmittedRow {
     pub(crate) waited_us: u64,
 }
 
+/// How far a call that still runs had got. Added with ADR 0048; a reader that does not know it shows
+/// its name only.
+#[derive(Debug, Serialize)]
+pub(crate) struct ProgressRow<'a> {
+    pub(crate) message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) step: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) total: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) remaining_ms: Option<u64>,
+    pub(crate) deadline_in_ms: u64,
+}
+
 #[derive(Debug, Serialize)]
 pub(crate) struct GrantedRow<'a> {
     pub(crate) id: String,

@@ -39,6 +39,7 @@ fn held(event: &CallEvent) -> usize {
         CallEvent::FileChanged { path, .. } | CallEvent::PreimageKept { path, .. } => {
             path.as_str().len()
         }
+        CallEvent::ProgressNoted(note) => note.message.len(),
         CallEvent::Opened { .. }
         | CallEvent::Resolved { .. }
         | CallEvent::Validated { .. }
@@ -51,6 +52,7 @@ fn held(event: &CallEvent) -> usize {
         | CallEvent::Running
         | CallEvent::Progress(_)
         | CallEvent::Output { .. }
+        | CallEvent::Item(_)
         | CallEvent::ChangesScanned { .. }
         | CallEvent::RunEnded => 0,
     }

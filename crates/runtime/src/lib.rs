@@ -16,6 +16,7 @@ mod clock;
 mod deadline;
 mod digest;
 mod engine;
+mod event_channel;
 mod grant_finder;
 mod guard;
 mod halt;
@@ -41,6 +42,7 @@ pub use self::{
     builder::{BuildError, RuntimeBuilder},
     clock::SystemClock,
     digest::digest_of,
+    event_channel::{EVENTS_HELD, EventQueue, EventReceiver, event_channel},
     grant_finder::PolicyGrantFinder,
     limits::{Limits, OPEN_APPROVALS, OutputLimits, ProcessLimits},
     loops::{LOOP_GUARD, LoopGuard},

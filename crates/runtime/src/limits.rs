@@ -29,6 +29,10 @@ pub struct Limits {
     pub preimage_bytes: u64,
     /// The largest structured output.
     pub structured_bytes: usize,
+    /// How many items of one call are shown while it runs; the result is not cut.
+    pub items: usize,
+    /// The largest such item, in bytes of JSON.
+    pub item_bytes: usize,
     /// Caps on text output.
     pub output: OutputLimits,
     /// Caps on processes kept beyond a call.
@@ -61,12 +65,24 @@ pub struct OutputLimits {
     pub tail_bytes: usize,
     /// Bytes kept as an artifact when output is longer than both together.
     pub artifact_bytes: u64,
+    /// Bytes kept of each stream for the structured output of a command.
+    pub stream_bytes: usize,
 }
 
 impl OutputLimits {
     /// The most text a result holds.
     pub fn total(&self) -> usize {
         self.head_bytes + self.tail_bytes
+    }
+
+    /// The caps of the text of one stream.
+    pub(crate) fn of_stream(self) -> Self {
+        let half = self.stream_bytes / 2;
+        Self {
+            head_bytes: self.stream_bytes - half,
+            tail_bytes: half,
+            ..self
+        }
     }
 }
 
@@ -78,6 +94,7 @@ impl Default for OutputLimits {
             head_bytes: 24_000,
             tail_bytes: 24_000,
             artifact_bytes: 256 * 1024 * 1024,
+            stream_bytes: 8_000,
         }
     }
 }
@@ -108,6 +125,8 @@ impl Default for Limits {
             settle_wait: Duration::from_secs(10),
             preimage_bytes: 256 * 1024 * 1024,
             structured_bytes: 1024 * 1024,
+            items: 10_000,
+            item_bytes: 64 * 1024,
             output: OutputLimits::default(),
             processes: ProcessLimits::default(),
         }

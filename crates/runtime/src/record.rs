@@ -11,6 +11,7 @@ use haft_contract::{
     event::{EventSink, RecordedEvent},
     host::{CallRecord, Clock, Durability, LedgerError, LedgerErrorKind},
     outcome::{Facts, Failure},
+    progress::ProgressNote,
 };
 
 /// Collects the events of one call and passes them on.
@@ -119,6 +120,26 @@ impl Recording {
             return Ok(());
         }
         self.record.append(events, durability).await
+    }
+
+    /// Tells listeners and the ledger how far the call has got. Leaves what is noted for the next group
+    /// to that group: taking it here would let a durable append return before it is written.
+    pub(crate) async fn note_progress(&self, note: ProgressNote) {
+        if self.is_settled() {
+            return;
+        }
+        let happened = RecordedEvent {
+            call: self.call,
+            at: self.clock.now(),
+            event: CallEvent::ProgressNoted(Box::new(note)),
+        };
+        for sink in self.sinks.iter() {
+            sink.happened(&happened);
+        }
+        let noted = self.record.append(vec![happened], Durability::Queued);
+        if let Err(error) = noted.await {
+            tracing::debug!(%error, "the progress of a call could not be noted");
+        }
     }
 
     /// Records that the call starts, with everything noted so far. The call has started only once

@@ -34,6 +34,7 @@ async fn grep(
         offset: 0,
         max_line_bytes: 500,
         withheld: &[],
+        found: None,
         cancel: &cancel,
     };
     change(&mut query);
@@ -51,6 +52,7 @@ async fn find(ws: &Workspace, pattern: &str) -> Result<FindResults, OpsError> {
         limit: 100,
         offset: 0,
         withheld: &[],
+        found: None,
         cancel: &cancel,
     };
     ws.backend.operations().search.find(query).await
@@ -153,6 +155,7 @@ async fn ignore_files_of_every_kind() {
         limit: 100,
         offset: 0,
         withheld: &[],
+        found: None,
         cancel: &cancel,
     };
     let found = ws.backend.operations().search.find(query).await.unwrap();

@@ -16,10 +16,11 @@ use crate::{
     args::IdentityArgs,
     exit::Exit,
     interrupt,
+    live::{LiveFormat, LivePrinter, rest_of},
     prompt::{AnswerSource, TerminalApprover, somebody_is_there},
     stop::Stop,
-    terminal::{Format, Watcher},
-    view::outcome::OutcomeView,
+    terminal::{Format, JsonLists, Watcher},
+    view::{event::SettledView, outcome::OutcomeView},
 };
 
 /// How often to check whether the spinner should appear.
@@ -93,10 +94,12 @@ pub(crate) async fn run(args: CallArgs, app: &App) -> Result<Exit, Stop> {
     let arguments = ready.arguments(&args.tool, &args.arguments)?;
     let tool = args.tool.clone();
     let request = request(tool, arguments, &ready.principal, args.timeout);
+    ready.print_live(app);
     let outcome = ready.call(request).await;
+    let printed = ready.live.finish().await;
     let left = ready.host.runtime().processes();
     ready.close().await;
-    print(&outcome, ready.hint(&args.tool, &outcome), app)?;
+    print(&outcome, &printed, ready.hint(&args.tool, &outcome), app)?;
     if left > 0 {
         app.notes(&[LEFT_RUNNING.to_owned()]);
     }
@@ -108,6 +111,9 @@ pub(crate) struct CallSetup {
     pub(crate) host: Host,
     pub(crate) principal: Arc<Principal>,
     watcher: Arc<Watcher>,
+    live: Arc<LivePrinter>,
+    /// How much of the beginning of its output every result has.
+    head_bytes: usize,
     advice: Arc<Advice>,
     cancel: CancellationToken,
 }
@@ -144,9 +150,11 @@ impl CallSetup {
             AnswerSource::Never => (OtherPlaces::default(), Vec::new()),
         };
         app.notes(&notes);
+        let head_bytes = settings.limits.output.head_bytes;
         let builder = HostBuilder::from_settings(settings)?.workspace(workspace);
         app.notes(builder.notes());
         let watcher = Arc::new(Watcher::new(calls, app.output.stderr_is_terminal()));
+        let live = Arc::<LivePrinter>::default();
         let cancel = CancellationToken::new();
         let approver = TerminalApprover::new(
             app.output,
@@ -163,6 +171,7 @@ impl CallSetup {
         let builder = builder
             .events(Arc::clone(&watcher) as _)
             .events(Arc::clone(&advice) as _)
+            .events(Arc::clone(&live) as _)
             .approver(FirstAnswer::new(approver, places));
         // Boxed, because it is opened once and its future is large.
         let host = Box::pin(Host::open(builder)).await?;
@@ -172,6 +181,8 @@ impl CallSetup {
             host,
             principal,
             watcher,
+            live,
+            head_bytes,
             advice,
             cancel,
         })
@@ -181,6 +192,13 @@ impl CallSetup {
     pub(crate) fn arguments(&self, tool: &str, words: &[String]) -> Result<Arguments, Stop> {
         let tools = self.host.runtime().registry().snapshot();
         arguments::for_tool(&tools, tool, words)
+    }
+
+    /// Prints the next call while it runs, if that is wanted.
+    fn print_live(&self, app: &App) {
+        if let Some(format) = LiveFormat::of(app.output, self.head_bytes) {
+            self.live.start(app.output, format);
+        }
     }
 
     /// Runs one call to its end.
@@ -240,14 +258,21 @@ pub(crate) fn request(
     }
 }
 
-fn print(outcome: &Outcome, hint: Option<String>, app: &App) -> Result<(), Stop> {
+/// Prints an outcome, without what was printed of its text while the call ran.
+fn print(outcome: &Outcome, printed: &str, hint: Option<String>, app: &App) -> Result<(), Stop> {
     let view = OutcomeView::of(outcome).hinting(hint);
     match app.output.format() {
-        Format::Json => app.output.json(&view),
+        Format::Json => match app.output.lists() {
+            JsonLists::Lines => app.output.json_line(&SettledView::of(view)),
+            JsonLists::Array => app.output.json(&view),
+        },
         Format::Text => {
-            let text = outcome.text();
+            // If a hook changed the text, all of it is printed again.
+            let text = rest_of(outcome, printed).unwrap_or_else(|| outcome.text());
             if !text.is_empty() {
                 app.output.content(&text)?;
+            } else if !printed.is_empty() && !printed.ends_with('\n') {
+                app.output.piece("\n")?;
             }
             app.output
                 .note(&view.epilogue(app.output.stderr_is_terminal()));

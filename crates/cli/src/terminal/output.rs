@@ -74,6 +74,16 @@ impl Output {
         self.format
     }
 
+    /// Whether a person sees standard output.
+    pub(crate) fn stdout_is_terminal(self) -> bool {
+        self.stdout_is_terminal
+    }
+
+    /// How lists are printed as JSON.
+    pub(crate) fn lists(self) -> JsonLists {
+        self.lists
+    }
+
     /// Whether a person sees standard error.
     pub(crate) fn stderr_is_terminal(self) -> bool {
         self.stderr_is_terminal
@@ -101,6 +111,14 @@ impl Output {
         } else {
             to_stdout(&format!("{text}{end}"))
         }
+    }
+
+    /// Prints a piece of a tool's content as it arrives; only where no terminal shows it.
+    pub(crate) fn piece(self, text: &str) -> Result<(), Stop> {
+        if self.stdout_is_terminal {
+            return Ok(());
+        }
+        to_stdout(text)
     }
 
     /// Prints one JSON value: on several lines for a person, on one for a program.

@@ -153,6 +153,7 @@ impl EventSink for Watcher {
                     self.say(line);
                 }
             }
+            CallEvent::Item(item) => self.say(&item.line),
             CallEvent::Planned { plan } => self.say(plan.tool().tool.as_str()),
             CallEvent::Settled { .. } => {
                 self.settled.fetch_add(1, Ordering::Relaxed);
@@ -169,6 +170,7 @@ impl EventSink for Watcher {
             | CallEvent::Admitted { .. }
             | CallEvent::Started { .. }
             | CallEvent::Running
+            | CallEvent::ProgressNoted(_)
             | CallEvent::PreimageKept { .. }
             | CallEvent::FileChanged { .. }
             | CallEvent::RunEnded => {}

@@ -4,6 +4,7 @@
 pub(crate) mod bars;
 pub(crate) mod call;
 pub(crate) mod decision;
+pub(crate) mod event;
 pub(crate) mod grant;
 pub(crate) mod moment;
 pub(crate) mod outcome;

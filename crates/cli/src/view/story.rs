@@ -28,6 +28,9 @@ const MARGIN: &str = "            ";
 /// A wait for a turn that is shorter is not worth a line, in microseconds.
 const SHORT_WAIT_US: u64 = 10_000;
 
+/// The event that says how far a running call has got.
+const PROGRESS: &str = "progress_noted";
+
 /// Tells a call.
 pub(crate) fn tell(
     call: &StoredCall,
@@ -41,7 +44,12 @@ pub(crate) fn tell(
         page = page.field("git", line);
     }
     let mut diffs = Some(diffs);
-    for event in events {
+    let newest = events.iter().rposition(|event| event.kind == PROGRESS);
+    for (at, event) in events.iter().enumerate() {
+        // How far a call had got says nothing once it is over, and only the last note before.
+        if event.kind == PROGRESS && (call.terminal.is_some() || Some(at) != newest) {
+            continue;
+        }
         let Some(told) = event_in_words(event, &view.call) else {
             continue;
         };
@@ -122,6 +130,7 @@ fn event_in_words(event: &StoredEvent, call: &str) -> Option<Page> {
             line(&format!("waited {} for its turn", time::duration(waited)))
         }
         "started" => line(&format!("started, {}", tier(text(body, "tier")))),
+        PROGRESS => line(&so_far(body)),
         "file_changed" => {
             let gone = body.get("after").is_none_or(Value::is_null);
             let verb = if gone { "removed" } else { "wrote" };
@@ -138,6 +147,23 @@ fn event_in_words(event: &StoredEvent, call: &str) -> Option<Page> {
         )),
         other => line(&other.replace('_', " ")),
     })
+}
+
+/// How far a running call had got: what it does, its steps, and the time left.
+fn so_far(body: &Value) -> String {
+    let mut told = format!("so far: {}", text(body, "message"));
+    if let Some(step) = body.get("step").and_then(Value::as_u64) {
+        let of = body.get("total").and_then(Value::as_u64);
+        let of = of.map_or_else(String::new, |total| format!(" of {total}"));
+        told.push_str(&format!(" (step {step}{of})"));
+    }
+    let (bound, left) = match body.get("remaining_ms").and_then(Value::as_u64) {
+        Some(remaining) => ("about", remaining),
+        None => ("at most", number(body, "deadline_in_ms")),
+    };
+    let left = time::duration(left.saturating_mul(1_000));
+    told.push_str(&format!(", {bound} {left} left"));
+    told
 }
 
 /// What was asked for, one line a field.

@@ -28,6 +28,7 @@ mod hostile_servers;
 mod idle_init;
 mod interrupt;
 mod lists_and_memories;
+mod live;
 mod mcp;
 mod mcp_approvals;
 mod mcp_forms;

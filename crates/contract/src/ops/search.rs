@@ -4,7 +4,7 @@
 use tokio_util::sync::CancellationToken;
 
 use super::{Entry, FileKind, OpsError};
-use crate::{future::BoxFuture, path::WorkPath};
+use crate::{future::BoxFuture, path::WorkPath, streamed::Tell};
 
 /// Search operations of one workspace.
 pub trait SearchOps: Send + Sync {
@@ -50,8 +50,21 @@ pub struct GrepQuery<'a> {
     pub max_line_bytes: usize,
     /// Glob patterns of paths to leave out because reading them is denied.
     pub withheld: &'a [String],
+    /// Told of results as they are found, in any order and each once, until `limit` were told. The
+    /// results say which of them are on the page. A search that passes over results, or a back end
+    /// that learns of them only at the end, tells the page just before it returns.
+    pub found: Option<Tell<GrepFound>>,
     /// Stops a long search.
     pub cancel: &'a CancellationToken,
+}
+
+/// A result of a grep, as soon as it is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GrepFound {
+    /// A matching line, in content mode.
+    Line(GrepLine),
+    /// A file with a match, in the other modes.
+    File(GrepFile),
 }
 
 /// What a grep reports.
@@ -63,6 +76,17 @@ pub enum GrepMode {
     Files,
     /// Matches per file.
     Count,
+}
+
+impl GrepQuery<'_> {
+    /// Tells the whole page at once.
+    pub fn tell_page(&self, page: &GrepResults) {
+        let Some(found) = &self.found else { return };
+        let lines = page.lines.iter().filter(|line| line.matched);
+        let lines = lines.map(|line| GrepFound::Line(line.clone()));
+        let files = page.files.iter().map(|file| GrepFound::File(file.clone()));
+        lines.chain(files).for_each(|result| found.tell(result));
+    }
 }
 
 /// What a grep found.
@@ -122,8 +146,32 @@ pub struct FindQuery<'a> {
     pub offset: usize,
     /// Glob patterns of paths to leave out because reading them is denied.
     pub withheld: &'a [String],
+    /// Told of entries as they are found, as [`GrepQuery::found`] is.
+    pub found: Option<Tell<FoundEntry>>,
     /// Stops a long search.
     pub cancel: &'a CancellationToken,
+}
+
+/// An entry as soon as it is found. Its size and times come with the results.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundEntry {
+    /// Its path.
+    pub path: String,
+    /// What kind of thing it is.
+    pub kind: FileKind,
+}
+
+impl FindQuery<'_> {
+    /// Tells the whole page at once.
+    pub fn tell_page(&self, page: &FindResults) {
+        let Some(found) = &self.found else { return };
+        for entry in &page.entries {
+            found.tell(FoundEntry {
+                path: entry.path.clone(),
+                kind: entry.kind,
+            });
+        }
+    }
 }
 
 /// The order of find results.

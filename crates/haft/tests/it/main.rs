@@ -21,6 +21,7 @@ mod days;
 mod examples;
 mod helper_program;
 mod home;
+mod live;
 mod many_grants;
 mod many_workspaces;
 mod matrix;

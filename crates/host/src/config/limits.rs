@@ -116,6 +116,16 @@ const LIMITS: &[Limit] = &[
         set: |limits, value| limits.structured_bytes = count(value),
     },
     Limit {
+        key: "items",
+        stricter: Stricter::Smaller,
+        set: |limits, value| limits.items = count(value),
+    },
+    Limit {
+        key: "item_bytes",
+        stricter: Stricter::Smaller,
+        set: |limits, value| limits.item_bytes = count(value),
+    },
+    Limit {
         key: "output_head_bytes",
         stricter: Stricter::Smaller,
         set: |limits, value| limits.output.head_bytes = count(value),
@@ -129,6 +139,11 @@ const LIMITS: &[Limit] = &[
         key: "output_artifact_bytes",
         stricter: Stricter::Smaller,
         set: |limits, value| limits.output.artifact_bytes = value,
+    },
+    Limit {
+        key: "output_stream_bytes",
+        stricter: Stricter::Smaller,
+        set: |limits, value| limits.output.stream_bytes = count(value),
     },
     Limit {
         key: "processes_per_session",
@@ -229,10 +244,13 @@ mod tests {
                 settle_wait: seven,
                 preimage_bytes: 7,
                 structured_bytes: 7,
+                items: 7,
+                item_bytes: 7,
                 output: haft_runtime::OutputLimits {
                     head_bytes: 7,
                     tail_bytes: 7,
                     artifact_bytes: 7,
+                    stream_bytes: 7,
                 },
                 processes: haft_runtime::ProcessLimits {
                     per_session: 7,

@@ -6,7 +6,7 @@
 //! [`CallLine::hears`].
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
@@ -15,6 +15,7 @@ use haft_contract::{
     future::BoxFuture,
     host::ApprovalRequest,
     progress::{Progress, RenderedProgress},
+    streamed::LatestLine,
 };
 use serde_json::Value;
 use tokio::{
@@ -24,10 +25,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{approve::Window, severity::Severity};
-use crate::{
-    client::{AskError, Client, ClientAbilities, Question, QuestionKind},
-    foreign,
-};
+use crate::client::{AskError, Client, ClientAbilities, Question, QuestionKind};
 
 /// How many questions of one call may be queued for its client.
 pub const QUESTIONS_KEPT: usize = 8;
@@ -77,25 +75,32 @@ impl LineQuestion {
     }
 }
 
-/// How much output there was, and when its newest line was last reported.
+/// What a call has put out, and what it said about its own progress.
 #[derive(Debug, Default)]
 struct ToldOutput {
     bytes: u64,
-    at: Option<Instant>,
+    latest: LatestLine,
+    own: Option<RenderedProgress>,
+    deadline: Option<Duration>,
+    /// When it is stopped.
+    ends: Option<Instant>,
 }
 
-/// The least time between two lines of output reported as progress.
-const BETWEEN_LINES: Duration = Duration::from_millis(500);
-
-/// The most characters of such a line that are reported.
-const LINE_CHARS: usize = 120;
+/// The newest report of a call, with where it comes from.
+#[derive(Debug, Clone)]
+pub(super) enum Report {
+    /// The tool reported its progress.
+    Own(RenderedProgress),
+    /// It put out a line or an item.
+    Line(RenderedProgress),
+}
 
 /// The call's end of the line.
 #[derive(Debug)]
 pub struct CallLine {
     questions: mpsc::Sender<LineQuestion>,
     logs: mpsc::Sender<Value>,
-    progress: watch::Sender<Option<RenderedProgress>>,
+    progress: watch::Sender<Option<Report>>,
     told: Mutex<ToldOutput>,
     hears: Mutex<ClientInterests>,
     /// The last question that the client could not be asked.
@@ -107,7 +112,7 @@ pub struct CallLine {
 pub(super) struct Listener {
     pub(super) questions: mpsc::Receiver<LineQuestion>,
     pub(super) logs: mpsc::Receiver<Value>,
-    pub(super) progress: watch::Receiver<Option<RenderedProgress>>,
+    pub(super) progress: watch::Receiver<Option<Report>>,
 }
 
 impl CallLine {
@@ -158,21 +163,61 @@ impl CallLine {
 
     /// Takes a progress report; only the newest is kept.
     pub(super) fn report(&self, progress: &RenderedProgress) {
-        self.progress.send_replace(Some(progress.clone()));
+        self.told().own = Some(progress.clone());
+        let report = Report::Own(progress.clone());
+        self.progress.send_replace(Some(report));
     }
 
-    /// Takes output of a command. Its newest line serves as progress for tools that report none, at
-    /// most once every [`BETWEEN_LINES`].
+    /// Takes output of a command, whose latest line is shown as progress.
     pub(super) fn output(&self, text: &str) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.bytes += text.len() as u64;
-        let due = told.at.is_none_or(|at| at.elapsed() >= BETWEEN_LINES);
-        let newest = text.lines().rev().find(|line| !line.trim().is_empty());
-        if let (true, Some(newest)) = (due, newest) {
-            told.at = Some(Instant::now());
-            let newest = foreign::shown_within(newest.trim(), LINE_CHARS);
-            self.report(&Progress::of(told.bytes, None, newest).detail(Value::Null));
+        let mut told = self.told();
+        told.latest.push(text);
+        let line = told.latest.get().to_owned();
+        self.line(told, text.len(), line);
+    }
+
+    /// Takes an item, as a person sees it.
+    pub(super) fn item(&self, line: &str) {
+        self.line(self.told(), line.len(), line.to_owned());
+    }
+
+    /// Reports a line. A tool that counts its own steps is left at the step it reported.
+    fn line(&self, mut told: MutexGuard<'_, ToldOutput>, bytes: usize, line: String) {
+        told.bytes += bytes as u64;
+        if line.is_empty() {
+            return;
         }
+        let report = match &told.own {
+            Some(own) if own.step > 0 || own.total.is_some() => {
+                let mut own = own.clone();
+                own.status = line;
+                own
+            }
+            Some(_) | None => Progress::of(told.bytes, None, line).detail(Value::Null),
+        };
+        drop(told);
+        self.progress.send_replace(Some(Report::Line(report)));
+    }
+
+    /// Notes how long the call may run.
+    pub(super) fn planned(&self, deadline: Duration) {
+        self.told().deadline = Some(deadline);
+    }
+
+    /// Notes that the tool runs from now on.
+    pub(super) fn runs(&self) {
+        let mut told = self.told();
+        told.ends = told.deadline.map(|deadline| Instant::now() + deadline);
+    }
+
+    /// How long it may still run, if it runs.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        let ends = self.told().ends?;
+        Some(ends.saturating_duration_since(Instant::now()))
+    }
+
+    fn told(&self) -> MutexGuard<'_, ToldOutput> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks whoever waits for the call, with the approval that the questions are about if there is

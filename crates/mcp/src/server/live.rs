@@ -7,7 +7,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -26,11 +26,17 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::line::{CallLine, ClientInterests, LineQuestion, Listener};
+use super::{
+    line::{CallLine, ClientInterests, LineQuestion, Listener, Report},
+    report::{self, RedactText},
+};
 use crate::client::{AttachedClient, Client, Clients, QuestionKind};
 
 /// The least time between two reports of progress of one call.
 pub const BETWEEN_REPORTS: Duration = Duration::from_millis(20);
+
+/// The least time between a line of output, or an item, and the next report.
+const BETWEEN_LINES: Duration = Duration::from_millis(500);
 
 /// How many ended calls that could not ask something are remembered until their requests look.
 const LACKING_KEPT: usize = 64;
@@ -44,11 +50,14 @@ pub struct LiveCalls {
     lacking: Mutex<VecDeque<(CallId, QuestionKind)>>,
     /// Notified when a call ends.
     ended: Notify,
+    /// Removes secrets from what clients are shown of running calls.
+    redact: OnceLock<RedactText>,
 }
 
 /// A running call, as held by whoever wants its outcome.
 pub struct LiveCall {
     id: CallId,
+    calls: Arc<LiveCalls>,
     line: Arc<CallLine>,
     listener: Listener,
     /// `None` once it has ended.
@@ -108,7 +117,14 @@ impl LiveCalls {
             clients,
             lacking: Mutex::default(),
             ended: Notify::new(),
+            redact: OnceLock::new(),
         })
+    }
+
+    /// Removes secrets with this function from what clients are shown of running calls. Only the first
+    /// counts.
+    pub fn redact_with(&self, redact: impl Fn(&str) -> String + Send + Sync + 'static) {
+        let _ = self.redact.set(Box::new(redact));
     }
 
     fn lines(&self) -> MutexGuard<'_, HashMap<CallId, Arc<CallLine>>> {
@@ -195,6 +211,7 @@ impl LiveCalls {
         };
         LiveCall {
             id,
+            calls: Arc::clone(self),
             line,
             listener,
             running: Some(CallTask::Here(Box::pin(call))),
@@ -255,9 +272,13 @@ impl LiveCall {
                 Some(asks) = questions.recv() => return Step::Asks(asks),
                 Some(message) = logs.recv() => return Step::Log(message),
                 report = further => {
-                    self.report_at = Instant::now() + BETWEEN_REPORTS;
+                    let wait = match report {
+                        Some(Report::Line(_)) => BETWEEN_LINES,
+                        Some(Report::Own(_)) | None => BETWEEN_REPORTS,
+                    };
+                    self.report_at = Instant::now() + wait;
                     if let Some(report) = report {
-                        return Step::Progress(report);
+                        return Step::Progress(self.shown(report));
                     }
                 }
                 ended = ended(&mut self.running) => {
@@ -277,7 +298,16 @@ impl LiveCall {
             return None;
         }
         let report = self.listener.progress.borrow_and_update().clone();
-        report.map(Step::Progress)
+        report.map(|report| Step::Progress(self.shown(report)))
+    }
+
+    /// A report as the client shows it.
+    fn shown(&self, report: Report) -> RenderedProgress {
+        let (left, redact) = (self.line.time_left(), self.calls.redact.get());
+        match report {
+            Report::Own(progress) => report::of_tool(progress, left, redact),
+            Report::Line(progress) => report::of_line(progress, left, redact),
+        }
     }
 }
 
@@ -312,14 +342,39 @@ fn lost(call: CallId) -> Outcome {
 
 impl EventSink for LiveCalls {
     fn happened(&self, happened: &RecordedEvent) {
-        if let CallEvent::Progress(progress) = &happened.event
-            && let Some(line) = self.line(happened.call)
-        {
-            line.report(progress);
-        } else if let CallEvent::Output { text, .. } = &happened.event
-            && let Some(line) = self.line(happened.call)
-        {
-            line.output(text);
+        // Looked up only for what is shown: most events are not.
+        let line = || self.line(happened.call);
+        match &happened.event {
+            CallEvent::Planned { plan } => {
+                line().inspect(|line| line.planned(plan.deadline()));
+            }
+            CallEvent::Running => {
+                line().inspect(|line| line.runs());
+            }
+            CallEvent::Progress(progress) => {
+                line().inspect(|line| line.report(progress));
+            }
+            CallEvent::Output { text, .. } => {
+                line().inspect(|line| line.output(text));
+            }
+            CallEvent::Item(item) => {
+                line().inspect(|line| line.item(&item.line));
+            }
+            CallEvent::Opened { .. }
+            | CallEvent::Resolved { .. }
+            | CallEvent::Validated { .. }
+            | CallEvent::Decided { .. }
+            | CallEvent::ApprovalAsked { .. }
+            | CallEvent::ApprovalAnswered { .. }
+            | CallEvent::Granted { .. }
+            | CallEvent::Admitted { .. }
+            | CallEvent::Started { .. }
+            | CallEvent::ProgressNoted(_)
+            | CallEvent::PreimageKept { .. }
+            | CallEvent::FileChanged { .. }
+            | CallEvent::ChangesScanned { .. }
+            | CallEvent::RunEnded
+            | CallEvent::Settled { .. } => {}
         }
     }
 }

@@ -18,6 +18,7 @@ pub mod live;
 mod narrow;
 mod output;
 mod page;
+mod report;
 mod result;
 pub mod severity;
 mod shown;

@@ -318,9 +318,16 @@ impl Caller for ClientChannel<'_> {
         let Some(token) = &self.token else {
             return;
         };
-        if self.ahead(|_| progress).is_none() {
+        // What a mounted server counts is passed on as it is. A tool may say something new without a
+        // step, and the protocol wants a larger number for it.
+        let mounted = report.detail.get("progress").is_some();
+        let on = self.ahead(|last| match last {
+            Some(last) if progress <= last && !mounted => last + SIGN_OF_LIFE,
+            Some(_) | None => progress,
+        });
+        let Some(progress) = on else {
             return;
-        }
+        };
         let mut told = ProgressNotificationParam::new(token.clone(), progress);
         told.total = total;
         if !report.status.is_empty() {

@@ -33,6 +33,20 @@ impl CappedText {
         self.head.len() + self.tail.len() + text.len() > self.head_limit + self.tail_limit
     }
 
+    /// The head and the tail so far, and how many bytes are left out between them.
+    pub(super) fn so_far(&mut self) -> (String, u64) {
+        let (bytes, _) = self.omitted();
+        let (head, tail) = self.halves();
+        let mut text = String::with_capacity(head.len() + tail.len() + NOTICE_BYTES);
+        text.push_str(head);
+        if bytes > 0 {
+            // Writing to a `String` cannot fail.
+            let _ = write!(text, "\n[… {bytes} bytes left out …]\n");
+        }
+        text.push_str(tail);
+        (text, bytes)
+    }
+
     /// Everything so far, while nothing has been left out.
     pub(super) fn halves(&mut self) -> (&str, &str) {
         let tail = std::str::from_utf8(self.tail.make_contiguous()).unwrap_or_default();
@@ -133,6 +147,7 @@ mod tests {
             head_bytes: head,
             tail_bytes: tail,
             artifact_bytes: 0,
+            stream_bytes: 0,
         });
         for chunk in chunks {
             capped.push(chunk);

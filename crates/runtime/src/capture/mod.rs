@@ -6,19 +6,21 @@
 
 mod cap;
 mod clean;
+mod latest;
 mod spill;
 
 use std::{fmt::Write as _, sync::Arc};
 
 use haft_contract::{
     BoxFuture, CallEvent, CallId,
+    context::StreamText,
     host::{ArtifactId, ArtifactStore},
     ops::Stream,
 };
 use tokio::sync::Mutex;
 
-pub(crate) use self::clean::Cleaner;
 use self::{cap::CappedText, spill::Spill};
+pub(crate) use self::{clean::Cleaner, latest::LatestReport};
 use crate::{limits::OutputLimits, record::Recording};
 
 /// Room for the lines that say how much was left out and how to get it.
@@ -42,6 +44,7 @@ pub(crate) struct Capture {
     recording: Arc<Recording>,
     artifacts: Arc<dyn ArtifactStore>,
     limits: OutputLimits,
+    latest: LatestReport,
     output: Mutex<Output>,
 }
 
@@ -57,6 +60,8 @@ struct State {
     stdout: Cleaner,
     stderr: Cleaner,
     capped: CappedText,
+    /// The same text by stream, for structured output.
+    apart: [CappedText; 2],
     spill: Spill,
     clean: String,
 }
@@ -71,6 +76,7 @@ impl Capture {
             recording,
             artifacts,
             limits,
+            latest: LatestReport::default(),
             output: Mutex::new(Output::Nothing),
         }
     }
@@ -78,6 +84,25 @@ impl Capture {
     /// Where output is announced as it arrives.
     pub(crate) fn recording(&self) -> &Recording {
         &self.recording
+    }
+
+    /// What a person would want to see of the call by now.
+    pub(crate) fn latest(&self) -> &LatestReport {
+        &self.latest
+    }
+
+    /// What has arrived on one stream.
+    pub(crate) fn apart(&self, stream: Stream) -> BoxFuture<'_, StreamText> {
+        Box::pin(async move {
+            let Output::Some(state) = &mut *self.output.lock().await else {
+                return StreamText::default();
+            };
+            let (text, bytes_omitted) = state.of(stream).so_far();
+            StreamText {
+                text,
+                bytes_omitted,
+            }
+        })
     }
 
     /// Returns what was captured. Later output is dropped.
@@ -111,6 +136,8 @@ impl Capture {
             }
             if !clean.is_empty() {
                 state.take(&clean).await;
+                state.of(stream).push(&clean);
+                self.latest.output(&clean);
                 if self.recording.is_watched() {
                     self.recording.note(CallEvent::Output {
                         stream,
@@ -147,8 +174,17 @@ impl State {
             stdout: Cleaner::default(),
             stderr: Cleaner::default(),
             capped: CappedText::new(limits),
+            apart: [limits.of_stream(), limits.of_stream()].map(CappedText::new),
             spill: Spill::new(artifacts, limits.artifact_bytes),
             clean: String::new(),
+        }
+    }
+
+    fn of(&mut self, stream: Stream) -> &mut CappedText {
+        let [stdout, stderr] = &mut self.apart;
+        match stream {
+            Stream::Stdout => stdout,
+            Stream::Stderr | Stream::Progress => stderr,
         }
     }
 

@@ -48,6 +48,7 @@ mod hooks;
 mod keep_grant;
 mod left_out;
 mod plan;
+mod reports;
 mod resolve;
 mod run;
 mod settle;

@@ -4,7 +4,7 @@
 use std::{
     future::{poll_fn, ready},
     panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     task::Poll,
     time::Duration,
 };
@@ -12,25 +12,25 @@ use std::{
 use futures::FutureExt as _;
 use haft_contract::{
     BoxFuture, CallContext, CallEvent, Effects, ErrorKind, ToolError,
-    context::{CallParts, OutputSink, RunLimits},
+    context::{CallParts, RunLimits as _},
     erased::{ErasedTool, ParsedInput, ToolReply},
-    ops::{Stream, World},
-    progress::{NoProgress, RenderedProgress, ReportProgress},
+    ops::World,
+    progress::NoProgress,
     spec::Audience,
 };
 use tokio::time::Instant;
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio_util::task::AbortOnDropHandle;
 
-use super::{PlannedCall, StartedCall};
+use super::{
+    PlannedCall, StartedCall,
+    reports::{ItemCaps, RunReports},
+};
 use crate::{
     capture::Capture,
     deadline::RunClock,
     guard::{Guard, changes::ChangeWatch, confinement::Confinement},
     locks::HeldLocks,
 };
-
-/// Progress is forwarded at most this often; the newest report always gets through in the end.
-const PROGRESS_EVERY: Duration = Duration::from_millis(50);
 
 /// A call whose tool has ended, in whatever way.
 pub struct FinishedCall {
@@ -65,17 +65,14 @@ pub async fn run(started: StartedCall) -> FinishedCall {
     let engine = Arc::clone(&call.engine);
     let idle = entry.spec().deadline_of(plan.action()).idle;
     let audience = entry.spec().audience;
-    let reports = Arc::new(RunReports {
-        capture: Capture::new(
-            Arc::clone(&call.recording),
-            engine.ledger.artifacts(),
-            engine.limits.output,
-        ),
-        clock: RunClock::start(plan.deadline(), idle),
-        forwarded: Mutex::new(None),
-        cancel: call.cancel.clone(),
-        stop: OnceLock::new(),
-    });
+    let capture = Capture::new(
+        Arc::clone(&call.recording),
+        engine.ledger.artifacts(),
+        engine.limits.output,
+    );
+    let clock = RunClock::start(plan.deadline(), idle);
+    let items = ItemCaps::of(entry.spec(), &engine.limits);
+    let reports = Arc::new(RunReports::new(capture, clock, items, call.cancel.clone()));
     let guard = Arc::new(Guard {
         engine: Arc::clone(&engine),
         workspace: Arc::clone(&call.workspace),
@@ -107,6 +104,7 @@ pub async fn run(started: StartedCall) -> FinishedCall {
         past: Arc::<Guard>::clone(&guard),
         output: Arc::<RunReports>::clone(&reports),
         progress: Arc::<RunReports>::clone(&reports),
+        items: Arc::<RunReports>::clone(&reports),
         limits: Arc::<RunReports>::clone(&reports),
     });
     call.recording.note(CallEvent::Running);
@@ -163,6 +161,7 @@ async fn until_stopped(
         () = reports.cancel.cancelled() => {
             ToolError::new(ErrorKind::Cancelled, "the call was cancelled while it ran")
         }
+        never = reports.keep_notes() => match never {},
     };
     reports.cancel().cancel();
     // The tool gets a moment to end what it started and to report what it did. Whatever is left then
@@ -230,54 +229,5 @@ fn with_output_of(mut reason: ToolError, mut error: ToolError) -> ToolError {
     match structured {
         Some(structured) => reason.with_structured(structured),
         None => reason,
-    }
-}
-
-/// Takes what a running tool reports: its output, and its progress, which it forwards at a moderate
-/// rate. Progress keeps the call from counting as silent.
-pub(super) struct RunReports {
-    pub(super) capture: Capture,
-    clock: RunClock,
-    /// When progress was last forwarded.
-    forwarded: Mutex<Option<Instant>>,
-    /// Fires when the caller wants the call to end.
-    cancel: CancellationToken,
-    /// Tells the tool to end, for that reason or because its time is up. Most tools end before they
-    /// ask.
-    stop: OnceLock<CancellationToken>,
-}
-
-impl OutputSink for RunReports {
-    fn push<'a>(&'a self, stream: Stream, bytes: &'a [u8]) -> BoxFuture<'a, ()> {
-        self.capture.push(stream, bytes)
-    }
-}
-
-impl RunLimits for RunReports {
-    fn remaining(&self) -> Duration {
-        self.clock.remaining()
-    }
-
-    fn cancel(&self) -> &CancellationToken {
-        self.stop.get_or_init(|| self.cancel.child_token())
-    }
-}
-
-impl ReportProgress for RunReports {
-    fn report(&self, progress: RenderedProgress) {
-        self.clock.sign_of_life();
-        let now = Instant::now();
-        let mut last = self
-            .forwarded
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let due = last.is_none_or(|last| now.duration_since(last) >= PROGRESS_EVERY);
-        // The report that says it is finished is never held back.
-        if due || progress.percentage() == Some(100) {
-            *last = Some(now);
-            drop(last);
-            let event = CallEvent::Progress(Box::new(progress));
-            self.capture.recording().note(event);
-        }
     }
 }

@@ -19,6 +19,7 @@ mod guard;
 mod guard_world;
 mod hooks;
 mod input;
+mod items;
 mod labels;
 mod load;
 mod loops;

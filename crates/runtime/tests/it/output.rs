@@ -15,6 +15,7 @@ fn small_caps() -> Limits {
         head_bytes: 1024,
         tail_bytes: 1024,
         artifact_bytes: 64 * MIB as u64,
+        ..OutputLimits::default()
     };
     Limits {
         output,

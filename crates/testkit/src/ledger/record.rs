@@ -73,6 +73,8 @@ pub(super) fn body(event: &CallEvent) -> Value {
         }),
         CallEvent::Progress(progress) => json!({ "status": progress.status }),
         CallEvent::Output { stream, text } => json!({ "stream": stream.as_str(), "text": text }),
+        CallEvent::Item(item) => json!({ "number": item.number, "item": item.value }),
+        CallEvent::ProgressNoted(note) => json!({ "message": note.message }),
         CallEvent::PreimageKept {
             path,
             artifact,

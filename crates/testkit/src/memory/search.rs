@@ -41,11 +41,19 @@ impl MemorySearch {
 
 impl SearchOps for MemorySearch {
     fn grep<'a>(&'a self, query: GrepQuery<'a>) -> BoxFuture<'a, Result<GrepResults, OpsError>> {
-        Box::pin(async move { grep(&self.tree.lock(), &query) })
+        Box::pin(async move {
+            let results = grep(&self.tree.lock(), &query)?;
+            query.tell_page(&results);
+            Ok(results)
+        })
     }
 
     fn find<'a>(&'a self, query: FindQuery<'a>) -> BoxFuture<'a, Result<FindResults, OpsError>> {
-        Box::pin(async move { find(&self.tree.lock(), &query) })
+        Box::pin(async move {
+            let results = find(&self.tree.lock(), &query)?;
+            query.tell_page(&results);
+            Ok(results)
+        })
     }
 
     fn withholds(&self, withheld: &[String], path: &WorkPath) -> Result<bool, OpsError> {

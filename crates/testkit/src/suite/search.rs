@@ -29,6 +29,7 @@ super::suite! { $
     grep_refuses_a_pattern_that_is_too_large,
     grep_takes_no_text_for_a_flag,
     grep_survives_bytes_that_are_no_text,
+    grep_tells_what_it_finds,
     grep_can_be_cancelled,
     find_matches_root_files_with_a_leading_star,
     find_matches_names_at_any_depth_without_a_slash,

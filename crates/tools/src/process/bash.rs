@@ -18,13 +18,14 @@ use haft_contract::{
     Progress, Tool, ToolError, ToolSpec,
     access::Command,
     background::ProcessState,
-    context::OutputSink,
+    context::{OutputSink, StreamText},
     ops::{ChildExit, ExitStatus, Input, OutputChunk, Spawn, Stream, TerminalSize},
     spec::{Deadline, ForeignCall, ParameterAlias, Requirement},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 use super::{
     follow::{FollowEnd, TakeChunk, failure, follow},
@@ -137,6 +138,13 @@ pub struct BashOutput {
     pub exit_code: Option<i32>,
     /// The signal that ended the command.
     pub signal: Option<i32>,
+    /// How long it ran, in milliseconds; so far, if it still runs.
+    pub duration_ms: u64,
+    /// What it wrote to standard output: the beginning and the end, if that is long. The text has both
+    /// streams as they came.
+    pub stdout: String,
+    /// What it wrote to standard error, in the same way.
+    pub stderr: String,
     /// Bytes it wrote to standard output.
     pub stdout_bytes: u64,
     /// Bytes it wrote to standard error.
@@ -345,8 +353,8 @@ impl Tool for BashTool {
         let mut counted = CountedOutput::new(cx.shared_output());
         let Some(patience) = stays else {
             return match follow(&mut *process, cx.cancel(), &mut counted).await? {
-                FollowEnd::Ended(exit) => ended(&exit, &counted),
-                FollowEnd::Stopped(error) => Err(error.with_structured(counted.so_far())),
+                FollowEnd::Ended(exit) => ended(&exit, &counted).await,
+                FollowEnd::Stopped(error) => Err(stopped(error, &counted).await),
             };
         };
         let counted = Arc::new(counted);
@@ -359,19 +367,18 @@ impl Tool for BashTool {
             output: Arc::<CountedOutput>::clone(&counted),
         };
         match stay(staying, &cx).await? {
-            StayOutcome::Stopped(error) => Err(error.with_structured(counted.so_far())),
+            StayOutcome::Stopped(error) => Err(stopped(error, &counted).await),
             StayOutcome::Runs(kept, from) => Ok(BashOutput {
                 process: Some(ProcessView::of(&kept)),
                 next_offset: Some(from),
-                ..counted.output(None)
+                ..counted.output(None).await
             }),
             StayOutcome::Ended(kept) => match kept.state {
-                ProcessState::Ended(exit) => ended(&exit, &counted),
-                ProcessState::Running { .. } | ProcessState::Lost => Err(ToolError::new(
-                    ErrorKind::Internal,
-                    "Haft does not know how the command ended",
-                )
-                .with_structured(counted.so_far())),
+                ProcessState::Ended(exit) => ended(&exit, &counted).await,
+                ProcessState::Running { .. } | ProcessState::Lost => {
+                    let message = "Haft does not know how the command ended";
+                    Err(stopped(ToolError::new(ErrorKind::Internal, message), &counted).await)
+                }
             },
         }
     }
@@ -392,17 +399,23 @@ impl Tool for BashTool {
     }
 }
 
-fn ended(exit: &ChildExit, counted: &CountedOutput) -> Result<BashOutput, ToolError> {
-    let output = counted.output(Some(exit.status));
+async fn ended(exit: &ChildExit, counted: &CountedOutput) -> Result<BashOutput, ToolError> {
+    let output = counted.output(Some(exit.status)).await;
     match failure("the command", exit) {
         None => Ok(output),
         Some(error) => Err(error.with_structured(structured(&output))),
     }
 }
 
+/// The error of a command that did not end by itself, with what it had put out.
+async fn stopped(error: ToolError, counted: &CountedOutput) -> ToolError {
+    error.with_structured(structured(&counted.output(None).await))
+}
+
 /// Passes output on and counts it per stream.
 struct CountedOutput {
     output: Arc<dyn OutputSink>,
+    began: Instant,
     stdout: AtomicU64,
     stderr: AtomicU64,
 }
@@ -418,6 +431,10 @@ impl OutputSink for CountedOutput {
         count.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         self.output.push(stream, bytes)
     }
+
+    fn apart(&self, stream: Stream) -> BoxFuture<'_, StreamText> {
+        self.output.apart(stream)
+    }
 }
 
 impl TakeChunk for CountedOutput {
@@ -430,26 +447,26 @@ impl CountedOutput {
     fn new(output: Arc<dyn OutputSink>) -> Self {
         Self {
             output,
+            began: Instant::now(),
             stdout: AtomicU64::new(0),
             stderr: AtomicU64::new(0),
         }
     }
 
-    fn so_far(&self) -> Value {
-        let [stdout, stderr] = self.counts();
-        serde_json::json!({ "stdout_bytes": stdout, "stderr_bytes": stderr })
-    }
-
-    fn output(&self, status: Option<ExitStatus>) -> BashOutput {
+    async fn output(&self, status: Option<ExitStatus>) -> BashOutput {
         let (exit_code, signal) = match status {
             Some(ExitStatus::Code(code)) => (Some(code), None),
             Some(ExitStatus::Signal(signal)) => (None, Some(signal)),
             None => (None, None),
         };
         let [stdout_bytes, stderr_bytes] = self.counts();
+        let duration_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         BashOutput {
             exit_code,
             signal,
+            duration_ms,
+            stdout: self.output.apart(Stream::Stdout).await.text,
+            stderr: self.output.apart(Stream::Stderr).await.text,
             stdout_bytes,
             stderr_bytes,
             process: None,

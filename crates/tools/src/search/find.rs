@@ -1,12 +1,13 @@
 //! `find`: finds files by name pattern. Results never leave the workspace.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use haft_contract::{
     Access, CallContext, Content, Effects, NoProgress, Plan, PlanContext, Tool, ToolError,
     ToolSpec,
-    ops::{FileKind, FindQuery, FindSort},
+    ops::{FileKind, FindQuery, FindSort, FoundEntry},
     spec::ParameterAlias,
+    streamed::Tell,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -103,6 +104,30 @@ pub struct FindOutput {
     pub next_offset: Option<u64>,
 }
 
+/// An entry, as soon as it is found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FoundFile {
+    /// The entry, relative to the workspace.
+    pub path: String,
+    /// What it is: `file`, `directory`, `symlink` or `other`.
+    pub kind: &'static str,
+}
+
+impl fmt::Display for FoundFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&one_line(&self.path))
+    }
+}
+
+impl From<FoundEntry> for FoundFile {
+    fn from(found: FoundEntry) -> Self {
+        Self {
+            path: found.path,
+            kind: found.kind.as_str(),
+        }
+    }
+}
+
 fn workspace() -> String {
     ".".to_owned()
 }
@@ -144,6 +169,7 @@ impl Tool for FindTool {
         ToolSpec::new("Find files", DESCRIPTION)
             .effects(Effects::READ_ONLY)
             .groups(&["search"])
+            .streams::<FoundFile>("file")
             .aliases(&["find_files", "glob", "Glob"])
             .foreign_names(&["search_files", "file_search", "glob_file_search"])
             .parameter_aliases(&[
@@ -169,6 +195,7 @@ impl Tool for FindTool {
         cx: CallContext<NoProgress>,
     ) -> Result<FindOutput, ToolError> {
         let path = cx.path(&input.path, "/path")?;
+        let items = cx.items();
         let query = FindQuery {
             pattern: &input.pattern,
             path: &path,
@@ -186,6 +213,7 @@ impl Tool for FindTool {
             limit: usize::try_from(input.limit.clamp(1, MAX_LIMIT)).unwrap_or(1),
             offset: usize::try_from(input.offset).unwrap_or(usize::MAX),
             withheld: &[],
+            found: Some(Tell::new(move |found| items.emit(&FoundFile::from(found)))),
             cancel: cx.cancel(),
         };
         let found = cx.search().find(query).await?;

@@ -1,13 +1,14 @@
 //! `grep`: finds text in files. Patterns run on a linear-time engine in process; nothing a model
 //! writes ever becomes a flag of another program.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use haft_contract::{
     Access, CallContext, Content, Effects, NoProgress, Plan, PlanContext, Tool, ToolError,
     ToolSpec,
-    ops::{GrepFile, GrepLine, GrepMode, GrepQuery},
+    ops::{GrepFile, GrepFound, GrepLine, GrepMode, GrepQuery},
     spec::{ForeignCall, ParameterAlias},
+    streamed::{ItemSink, Tell},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -126,6 +127,50 @@ pub struct FileMatches {
     pub count: u64,
 }
 
+/// A match, as soon as it is found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FoundMatch {
+    /// The file, relative to the workspace.
+    pub path: String,
+    /// The line number, from 1; absent in the `files` and `count` modes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+    /// The matching line; absent in the `files` and `count` modes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+impl fmt::Display for FoundMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&one_line(&self.path))?;
+        match (self.line, &self.text) {
+            (Some(line), Some(text)) => write!(f, ":{line}: {text}"),
+            (_, _) => Ok(()),
+        }
+    }
+}
+
+impl From<GrepFound> for FoundMatch {
+    fn from(found: GrepFound) -> Self {
+        match found {
+            GrepFound::Line(line) => Self {
+                path: line.path,
+                line: Some(line.number),
+                text: Some(line.text),
+            },
+            GrepFound::File(file) => Self {
+                path: file.path,
+                line: None,
+                text: None,
+            },
+        }
+    }
+}
+
+fn tell_items(items: ItemSink) -> Tell<GrepFound> {
+    Tell::new(move |found| items.emit(&FoundMatch::from(found)))
+}
+
 fn workspace() -> String {
     ".".to_owned()
 }
@@ -144,6 +189,7 @@ impl Tool for GrepTool {
         ToolSpec::new("Search in files", DESCRIPTION)
             .effects(Effects::READ_ONLY)
             .groups(&["search"])
+            .streams::<FoundMatch>("match")
             .aliases(&["Grep"])
             .foreign_names(&["search_file_content", "grep_search", "grep_files"])
             .foreign_calls(&[ForeignCall::new("codebase_search")
@@ -206,6 +252,7 @@ impl Tool for GrepTool {
             offset: usize::try_from(input.offset).unwrap_or(usize::MAX),
             max_line_bytes: MAX_LINE_BYTES,
             withheld: &[],
+            found: Some(tell_items(cx.items())),
             cancel: cx.cancel(),
         };
         let found = cx.search().grep(query).await?;

@@ -5,7 +5,7 @@ use haft_testkit::eventually;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::workspace::{Workspace, first_text, long_enough, structured};
+use crate::workspace::{Workspace, first_text, long_enough, structured, without_duration};
 
 #[tokio::test]
 async fn output_and_exit_code_are_returned() {
@@ -15,12 +15,43 @@ async fn output_and_exit_code_are_returned() {
         let text = first_text(&outcome);
         assert!(text.contains("one\n") && text.contains("two\n"), "{text}");
         assert_eq!(
-            structured(&outcome),
-            &json!({"exit_code": 0, "signal": null, "stdout_bytes": 4, "stderr_bytes": 4})
+            without_duration(&outcome),
+            json!({
+                "exit_code": 0, "signal": null, "stdout": "one\n", "stderr": "two\n",
+                "stdout_bytes": 4, "stderr_bytes": 4,
+            })
         );
         let outcome = workspace.succeed("exec", json!({"command": "true"})).await;
         assert_eq!(first_text(&outcome), "[no output, exit code 0]");
     }
+}
+
+/// Programs get both streams apart, cleaned and capped as the text is.
+#[tokio::test]
+async fn the_streams_are_apart_in_structured_output() {
+    let workspace = Workspace::local();
+    let command = "printf '\\033[31mred\\033[0m\\n'; seq 1 5000 >&2; kill -9 $$";
+    let outcome = workspace
+        .refuse(
+            "bash",
+            json!({"command": command}),
+            ErrorKind::CommandFailed,
+        )
+        .await;
+    let structured = structured(&outcome);
+    assert_eq!(structured["stdout"], "red\n");
+    assert_eq!(
+        (&structured["exit_code"], &structured["signal"]),
+        (&json!(null), &json!(9))
+    );
+    let stderr = structured["stderr"].as_str().unwrap();
+    assert!(
+        stderr.starts_with("1\n2\n") && stderr.ends_with("4999\n5000\n"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("bytes left out …]"), "{stderr}");
+    assert!(stderr.len() < 8_200, "{}", stderr.len());
+    assert_eq!(structured["stderr_bytes"], 23_893);
 }
 
 /// Mistake 12: the exit code dropped, output of a failure lost.

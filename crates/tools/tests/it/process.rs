@@ -16,7 +16,7 @@ use haft_tools::builtins;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::workspace::{Workspace, first_text, long_enough, structured};
+use crate::workspace::{Workspace, first_text, long_enough, structured, without_duration};
 
 /// Waits until the test makes a file `go`.
 const UNTIL_TOLD: &str = "until test -e go; do sleep 0.02; done";
@@ -156,8 +156,11 @@ async fn a_command_that_ends_before_its_yield_is_like_any_other() {
         let outcome = workspace.succeed("bash", input).await;
         assert_eq!(first_text(&outcome), "early\nlate\n");
         assert_eq!(
-            structured(&outcome),
-            &json!({"exit_code": 0, "signal": null, "stdout_bytes": 11, "stderr_bytes": 0})
+            without_duration(&outcome),
+            json!({
+                "exit_code": 0, "signal": null, "stdout": "early\nlate\n", "stderr": "",
+                "stdout_bytes": 11, "stderr_bytes": 0,
+            })
         );
         let input = json!({"command": "echo out; exit 4", "yield_ms": 20_000});
         let outcome = workspace

@@ -143,6 +143,17 @@ pub(crate) fn structured(outcome: &Outcome) -> &Value {
     outcome.structured.as_ref().expect("structured output")
 }
 
+/// The structured output of a command, without the time it took.
+pub(crate) fn without_duration(outcome: &Outcome) -> Value {
+    let mut output = structured(outcome).clone();
+    let duration = output
+        .as_object_mut()
+        .expect("an object")
+        .remove("duration_ms");
+    assert!(duration.is_some_and(|duration| duration.is_u64()));
+    output
+}
+
 /// The first piece of text.
 pub(crate) fn first_text(outcome: &Outcome) -> &str {
     outcome

@@ -1,10 +1,15 @@
 //! Finds files by name. Only what will be returned is statted, unless the order needs more.
 
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use haft_contract::{
     WorkPath,
-    ops::{Entry, FileKind, FindQuery, FindResults, FindSort, OpsError},
+    ops::{Entry, FileKind, FindQuery, FindResults, FindSort, FoundEntry, OpsError},
+    streamed::Tell,
 };
 use haft_sandbox::jail::{Jail, Lookup};
 use rustix::fs::{AtFlags, OFlags, Stat, fstat, statat};
@@ -12,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::local::{
     files::{entry, modified_ms},
-    walk::{Globs, Ignores, PathGlob, Visit, VisitedEntry, walk},
+    walk::{Globs, Ignores, PathGlob, Visit, VisitedEntry, shown, walk},
 };
 
 /// A find, owned for the blocking pool.
@@ -23,6 +28,8 @@ pub(super) struct FindJob {
     sort: FindSort,
     limit: usize,
     offset: usize,
+    found: Option<Tell<FoundEntry>>,
+    told: AtomicUsize,
     globs: Globs,
     stop: CancellationToken,
 }
@@ -36,6 +43,12 @@ impl FindJob {
             sort: query.sort,
             limit: query.limit,
             offset: query.offset,
+            // In another order than that of the walk, the first ones found are rarely on the page.
+            found: query
+                .found
+                .clone()
+                .filter(|_| query.offset == 0 && query.sort == FindSort::Path),
+            told: AtomicUsize::new(0),
             globs: Globs::new(query.withheld, Ignores::from_flag(query.respect_ignores))?,
             stop,
         })
@@ -61,6 +74,19 @@ impl FindJob {
             .filter_map(|found| look(jail, &found.path))
             .collect();
         Ok(FindResults { entries, total })
+    }
+}
+
+impl FindJob {
+    fn tell(&self, entry: &VisitedEntry<'_>) {
+        if let Some(found) = &self.found
+            && self.told.fetch_add(1, Ordering::Relaxed) < self.limit
+        {
+            found.tell(FoundEntry {
+                path: shown(entry.path).0,
+                kind: entry.kind,
+            });
+        }
     }
 }
 
@@ -111,6 +137,7 @@ impl Visit for Finder<'_> {
             return;
         }
         self.total += 1;
+        self.job.tell(entry);
         let stat = || statat(entry.directory, entry.name, AtFlags::SYMLINK_NOFOLLOW).ok();
         let key = Reverse(match self.job.sort {
             FindSort::Path => 0,

@@ -78,6 +78,7 @@ impl GrepJob {
                 before: query.before.min(MAX_CONTEXT),
                 after: query.after.min(MAX_CONTEXT),
                 max_line_bytes: query.max_line_bytes,
+                found: query.found.clone().filter(|_| query.offset == 0),
             }),
             globs: Globs::new(query.withheld, Ignores::Respect)?,
             stop,
@@ -182,7 +183,7 @@ impl<'a> Grepper<'a> {
             return;
         }
         self.searched += 1;
-        self.sink.clear();
+        self.sink.begin(path);
         let reader = StoppableRead {
             file: File::from(file),
             stop: &self.job.stop,

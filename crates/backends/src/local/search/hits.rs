@@ -7,11 +7,14 @@ use std::{
     collections::BTreeMap,
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
-use haft_contract::ops::{GrepFile, GrepLine, GrepMode, GrepResults};
+use haft_contract::{
+    ops::{GrepFile, GrepFound, GrepLine, GrepMode, GrepResults},
+    streamed::Tell,
+};
 
 use crate::local::walk::shown;
 
@@ -29,6 +32,8 @@ pub(super) struct HitQuery {
     pub(super) after: usize,
     /// The longest line returned.
     pub(super) max_line_bytes: usize,
+    /// Told of results as they are found.
+    pub(super) found: Option<Tell<GrepFound>>,
 }
 
 /// The hits found so far, shared by all workers.
@@ -37,6 +42,8 @@ pub(super) struct Hits {
     pub(super) asked: HitQuery,
     /// Whether enough are held that paths after the last one no longer matter.
     full: AtomicBool,
+    /// How many results were told.
+    told: AtomicUsize,
     found: Mutex<CollectedHits>,
 }
 
@@ -69,6 +76,7 @@ impl Hits {
         Self {
             asked,
             full: AtomicBool::new(false),
+            told: AtomicUsize::new(0),
             found: Mutex::new(CollectedHits::default()),
         }
     }
@@ -82,6 +90,13 @@ impl Hits {
 
     /// Adds the hits of a file.
     pub(super) fn add(&self, path: &[u8], hits: FileHits) {
+        if self.asked.mode != GrepMode::Content {
+            let count = hits.count;
+            self.tell(|| {
+                let path = shown(path).0;
+                GrepFound::File(GrepFile { path, count })
+            });
+        }
         let mut found = self.lock();
         found.held += self.weight(&hits);
         found.files.insert(path.to_vec(), hits);
@@ -95,6 +110,20 @@ impl Hits {
         }
         if found.held >= self.wanted() {
             self.full.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether somebody still wants to be told of results.
+    pub(super) fn tells(&self) -> bool {
+        self.asked.found.is_some() && self.told.load(Ordering::Relaxed) < self.asked.limit
+    }
+
+    /// Tells a result, if somebody wants it. Must not be called with the lock held.
+    pub(super) fn tell(&self, result: impl FnOnce() -> GrepFound) {
+        if let Some(found) = &self.asked.found
+            && self.told.fetch_add(1, Ordering::Relaxed) < self.asked.limit
+        {
+            found.tell(result());
         }
     }
 
@@ -231,6 +260,7 @@ mod tests {
             before: 0,
             after: 0,
             max_line_bytes: 100,
+            found: None,
         })
     }
 

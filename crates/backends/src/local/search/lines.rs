@@ -3,13 +3,16 @@
 use std::io;
 
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
-use haft_contract::ops::GrepMode;
+use haft_contract::ops::{GrepFound, GrepLine, GrepMode};
 
 use super::hits::{FileHits, HitLine, Hits};
+use crate::local::walk::shown;
 
 /// Collects the hits of one file; reused from file to file.
 pub(super) struct LineSink<'a> {
     hits: &'a Hits,
+    /// The file, if its lines are told as they are found.
+    path: Option<String>,
     found: FileHits,
 }
 
@@ -17,12 +20,15 @@ impl<'a> LineSink<'a> {
     pub(super) fn new(hits: &'a Hits) -> Self {
         Self {
             hits,
+            path: None,
             found: FileHits::default(),
         }
     }
 
-    /// Clears what was collected from the previous file.
-    pub(super) fn clear(&mut self) {
+    /// Clears what was collected from the previous file, and begins this one.
+    pub(super) fn begin(&mut self, path: &[u8]) {
+        let tells = self.hits.asked.mode == GrepMode::Content && self.hits.tells();
+        self.path = tells.then(|| shown(path).0);
         self.found.count = 0;
         self.found.lines.clear();
     }
@@ -35,12 +41,25 @@ impl<'a> LineSink<'a> {
     fn push(&mut self, bytes: &[u8], number: u64, matched: bool) {
         let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let shown = cut(line, self.hits.asked.max_line_bytes);
+        let kept = cut(line, self.hits.asked.max_line_bytes);
+        let text = String::from_utf8_lossy(kept).into_owned();
+        let cut = (line.len() - kept.len()) as u64;
+        if let (Some(path), true) = (&self.path, matched) {
+            self.hits.tell(|| {
+                GrepFound::Line(GrepLine {
+                    path: path.clone(),
+                    number,
+                    text: text.clone(),
+                    matched,
+                    cut,
+                })
+            });
+        }
         self.found.lines.push(HitLine {
             number,
-            text: String::from_utf8_lossy(shown).into_owned(),
+            text,
             matched,
-            cut: (line.len() - shown.len()) as u64,
+            cut,
         });
     }
 }

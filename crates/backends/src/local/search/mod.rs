@@ -15,7 +15,7 @@ use std::sync::Arc;
 use haft_contract::{
     WorkPath,
     future::BoxFuture,
-    ops::{FindQuery, FindResults, GrepQuery, GrepResults, OpsError, SearchOps},
+    ops::{FindQuery, FindResults, FindSort, GrepQuery, GrepResults, OpsError, SearchOps},
 };
 use haft_sandbox::{jail::Jail, pool::blocking};
 
@@ -42,7 +42,11 @@ impl SearchOps for LocalSearch {
             let _stop_when_dropped = stop.clone().drop_guard();
             let job = GrepJob::new(&query, stop)?;
             let jail = Arc::clone(&self.jail);
-            blocking(move || job.run(&jail)).await
+            let results = blocking(move || job.run(&jail)).await?;
+            if query.offset > 0 {
+                query.tell_page(&results);
+            }
+            Ok(results)
         })
     }
 
@@ -52,7 +56,11 @@ impl SearchOps for LocalSearch {
             let _stop_when_dropped = stop.clone().drop_guard();
             let job = FindJob::new(&query, stop)?;
             let jail = Arc::clone(&self.jail);
-            blocking(move || job.run(&jail)).await
+            let results = blocking(move || job.run(&jail)).await?;
+            if query.offset > 0 || query.sort != FindSort::Path {
+                query.tell_page(&results);
+            }
+            Ok(results)
         })
     }
 

@@ -49,7 +49,9 @@ impl SearchOps for RemoteSearch {
         Box::pin(async move {
             let request = Request::Grep((&query).into());
             let results: wire::GrepResults = self.search(request, query.cancel).await?;
-            Ok(results.into())
+            let results = results.into();
+            query.tell_page(&results);
+            Ok(results)
         })
     }
 
@@ -57,7 +59,9 @@ impl SearchOps for RemoteSearch {
         Box::pin(async move {
             let request = Request::Find((&query).into());
             let results: wire::FindResults = self.search(request, query.cancel).await?;
-            Ok(results.into())
+            let results = results.into();
+            query.tell_page(&results);
+            Ok(results)
         })
     }
 

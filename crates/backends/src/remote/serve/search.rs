@@ -28,6 +28,7 @@ pub(super) async fn grep(
         offset: size(grep.offset),
         max_line_bytes: size(grep.max_line_bytes),
         withheld: &grep.withheld,
+        found: None,
         cancel: &exchange.cancel,
     };
     let results = search.grep(query).await?;
@@ -51,6 +52,7 @@ pub(super) async fn find(
         limit: size(find.limit),
         offset: size(find.offset),
         withheld: &find.withheld,
+        found: None,
         cancel: &exchange.cancel,
     };
     let results = search.find(query).await?;

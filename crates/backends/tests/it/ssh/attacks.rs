@@ -63,6 +63,7 @@ async fn names_that_a_shell_would_obey_are_plain_names() {
                 offset: 0,
                 max_line_bytes: 100,
                 withheld: &[],
+                found: None,
                 cancel: &CancellationToken::new(),
             })
             .await

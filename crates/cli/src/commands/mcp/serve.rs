@@ -143,6 +143,8 @@ impl ServeSetup {
         app.notes(builder.notes());
         let host = Host::open(builder).await?;
         app.recovered(host.recovery());
+        let redactor = host.ledger().redactor();
+        calls.redact_with(move |text| redactor.text(text).into_owned());
         Ok(Self {
             host,
             principal,

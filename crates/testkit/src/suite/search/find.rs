@@ -271,6 +271,7 @@ async fn find<'q>(
         limit: 1000,
         offset: 0,
         withheld: &[],
+        found: None,
         cancel: never(),
     };
     change(&mut query);

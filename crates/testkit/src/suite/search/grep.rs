@@ -1,8 +1,11 @@
 //! Searching contents.
 
+use std::sync::{Arc, Mutex};
+
 use haft_contract::{
     ErrorKind, WorkPath,
-    ops::{GrepMode, GrepQuery, GrepResults, OpsError},
+    ops::{GrepFound, GrepMode, GrepQuery, GrepResults, OpsError},
+    streamed::Tell,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -368,6 +371,60 @@ pub async fn grep_survives_bytes_that_are_no_text(fixture: impl BackendFixture) 
     works("grep", grep(&fixture, "needle", |_| {}).await);
 }
 
+/// Results are told as they are found, each once, and never more than were asked for.
+pub async fn grep_tells_what_it_finds(fixture: impl BackendFixture) {
+    for path in ["a.txt", "b/c.txt"] {
+        fixture.put(path, b"needle\nhay\nneedle\n").await;
+    }
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let tell = || {
+        let told = Arc::clone(&told);
+        Tell::new(move |found| {
+            told.lock().unwrap().push(match found {
+                GrepFound::Line(line) => format!("{}:{}:{}", line.path, line.number, line.text),
+                GrepFound::File(file) => format!("{}: {}", file.path, file.count),
+            });
+        })
+    };
+    let mut all = ["a.txt", "b/c.txt"]
+        .map(|path| [format!("{path}:1:needle"), format!("{path}:3:needle")])
+        .concat();
+    let checks: [(GrepMode, usize, usize, &[&str]); 3] = [
+        (
+            GrepMode::Content,
+            0,
+            1_000,
+            &[
+                "a.txt:1:needle",
+                "a.txt:3:needle",
+                "b/c.txt:1:needle",
+                "b/c.txt:3:needle",
+            ],
+        ),
+        (GrepMode::Content, 3, 1_000, &["b/c.txt:3:needle"]),
+        (GrepMode::Count, 0, 1_000, &["a.txt: 2", "b/c.txt: 2"]),
+    ];
+    for (mode, offset, limit, expected) in checks {
+        let found = grep(&fixture, "needle", |query| {
+            (query.mode, query.offset, query.limit) = (mode, offset, limit);
+            query.found = Some(tell());
+        });
+        works("grep", found.await);
+        let mut seen = std::mem::take(&mut *told.lock().unwrap());
+        seen.sort();
+        assert_eq!(seen, expected);
+    }
+    let found = grep(&fixture, "needle", |query| {
+        query.limit = 2;
+        query.found = Some(tell());
+    });
+    works("grep", found.await);
+    let seen = std::mem::take(&mut *told.lock().unwrap());
+    assert_eq!(seen.len(), 2);
+    all.retain(|line| !seen.contains(line));
+    assert_eq!(all.len(), 2, "{seen:?}");
+}
+
 /// A search stops when told.
 pub async fn grep_can_be_cancelled(fixture: impl BackendFixture) {
     fixture.put("a.txt", b"x\n").await;
@@ -397,6 +454,7 @@ async fn grep<'q>(
         offset: 0,
         max_line_bytes: 10_000,
         withheld: &[],
+        found: None,
         cancel: never(),
     };
     change(&mut query);
