@@ -130,8 +130,16 @@ pub const PROTECTED_NAMES: &[ProtectedName] = &[
     name(&[".config", "haft"], HAFT),
 ];
 
+/// For each byte, the lengths that the first components beginning with it have, as a set of bits.
+/// Almost no component of a path begins like a name and is as long, so almost none is compared with
+/// the list, and every word of every command is asked about.
+static LENGTHS_BY_FIRST_BYTE: [u64; 256] = lengths_by_first_byte();
+
 /// The protected name in this path, in exactly this spelling.
 pub fn protected_name(path: &str) -> Option<&'static ProtectedName> {
+    if !path.split('/').any(may_begin_a_name) {
+        return None;
+    }
     let components: Vec<&str> = path.split('/').collect();
     protected_name_where(&components, |component, name| *component == name)
 }
@@ -161,8 +169,37 @@ impl fmt::Display for ProtectedName {
     }
 }
 
+/// Whether a component begins like the first one of a protected name, and is as long.
+fn may_begin_a_name(component: &str) -> bool {
+    let first = component.bytes().next().map(usize::from);
+    let lengths = first.and_then(|first| LENGTHS_BY_FIRST_BYTE.get(first));
+    lengths.is_some_and(|lengths| lengths & length_bit(component) != 0)
+}
+
 const fn name(components: &'static [&'static str], reason: &'static str) -> ProtectedName {
     ProtectedName { components, reason }
+}
+
+#[expect(
+    clippy::indexing_slicing,
+    reason = "runs when it is compiled, where an index that is too large is an error"
+)]
+const fn lengths_by_first_byte() -> [u64; 256] {
+    let mut lengths = [0; 256];
+    let mut place = 0;
+    while place < PROTECTED_NAMES.len() {
+        let component = PROTECTED_NAMES[place].components[0];
+        lengths[component.as_bytes()[0] as usize] |= length_bit(component);
+        place += 1;
+    }
+    lengths
+}
+
+/// The bit of a length; all long ones share the last.
+const fn length_bit(component: &str) -> u64 {
+    let longest = u64::BITS as usize - 1;
+    let length = component.len();
+    1 << if length < longest { length } else { longest }
 }
 
 #[cfg(test)]
@@ -190,6 +227,14 @@ mod tests {
         check("docs/bashrc", None);
         check(".Git/hooks/x", None);
         check(".", None);
+    }
+
+    #[test]
+    fn every_name_is_found_beneath_another_directory() {
+        for name in PROTECTED_NAMES {
+            let found = protected_name(&format!("some/place/{name}/beneath"));
+            assert!(found.is_some(), "{name}");
+        }
     }
 
     #[test]

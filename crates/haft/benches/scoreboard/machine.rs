@@ -8,6 +8,11 @@ pub(crate) fn resident_bytes() -> u64 {
     status_bytes("VmRSS:")
 }
 
+/// Those of them that are not pages of a file: its heap, stacks and relocated tables.
+pub(crate) fn anonymous_bytes() -> u64 {
+    status_bytes("RssAnon:")
+}
+
 /// The most bytes of this process that were in memory since [`forget_peak`].
 pub(crate) fn peak_bytes() -> u64 {
     status_bytes("VmHWM:")

@@ -36,17 +36,17 @@ pub(crate) fn rows(scale: Scale) -> Vec<Row> {
         .split_whitespace()
         .map(|size| size.parse().unwrap())
         .collect();
-    let [idle, sessions, waiting] = sizes[..] else {
-        panic!("three sizes, not `{text}`");
+    let [idle, own, sessions, waiting] = sizes[..] else {
+        panic!("four sizes, not `{text}`");
     };
-    let row = |metric: String, figure: f64, most: f64, limits: &'static str| Row {
+    let row = |metric: String, figure: f64, most: f64, beside: String, limits: &'static str| Row {
         number: 9,
         metric,
         ours: bytes(figure),
         bare: "–".to_owned(),
         figure,
         goal: Goal::Bytes(most),
-        beside: String::new(),
+        beside,
         limits,
     };
     vec![
@@ -54,25 +54,33 @@ pub(crate) fn rows(scale: Scale) -> Vec<Row> {
             "idle process with runtime, tools, policy and ledger (resident)".to_owned(),
             idle,
             25.0 * KILOBYTE * KILOBYTE,
-            "the program's own pages and SQLite's caches",
+            format!(
+                "{} of it are its heap, stacks and relocated tables; the rest are pages of the \
+                 program and its libraries, which processes of the same program share",
+                bytes(own)
+            ),
+            "how much code is linked and touched: the program's own pages are most of it",
         ),
         row(
             format!("each of {SESSIONS} idle sessions"),
             sessions / SESSIONS as f64,
             16.0 * KILOBYTE,
+            String::new(),
             "what the allocator keeps of calls that have ended",
         ),
         row(
             format!("each of {} waiting calls", scale.flood),
             waiting / scale.flood as f64,
             7.0 * KILOBYTE,
+            String::new(),
             "the pipeline's future, which has room for its largest stage, and the call's plan, \
              events and context",
         ),
     ]
 }
 
-/// Prints the size when idle, what the sessions added, and what the waiting calls add.
+/// Prints the size when idle, how much of it is from no file, what the sessions added, and what the
+/// waiting calls add.
 pub(crate) fn run(waiting: usize) {
     setting::many_threads().block_on(async {
         let setting = Setting::open().await;
@@ -84,7 +92,7 @@ pub(crate) fn run(waiting: usize) {
         };
         call(0, "noop", json!({"text": "a call"})).await;
         runtime.flush().await.unwrap();
-        let idle = machine::resident_bytes();
+        let (idle, own) = (machine::resident_bytes(), machine::anonymous_bytes());
 
         for session in 0..SESSIONS {
             let terminal = call(session, "noop", json!({"text": "a call"})).await;
@@ -105,7 +113,7 @@ pub(crate) fn run(waiting: usize) {
         let held = machine::resident_bytes();
         assert_eq!(runtime.in_flight(), waiting);
         println!(
-            "{idle} {} {}",
+            "{idle} {own} {} {}",
             served.saturating_sub(idle),
             held.saturating_sub(served)
         );

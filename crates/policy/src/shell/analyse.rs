@@ -21,7 +21,7 @@ use super::{
     options::has,
     parse::{Assignment, ParsedCommand, Redirection, parse},
     quoted_path::quoted_paths,
-    second::{SecondOpinion, opinion},
+    second::{FlatCommand, SecondOpinion, opinion},
     segment::{Segment, name_of},
     star::{runs_files, unlisted},
     table::{KnownCommand, known},
@@ -125,7 +125,7 @@ enum WordsSeen {
 
 struct Script {
     text: String,
-    commands: Vec<ParsedCommand>,
+    commands: Vec<FlatCommand>,
     complete: bool,
 }
 
@@ -134,7 +134,7 @@ impl Analyst<'_> {
         let parsed = parse(text)?;
         self.scripts.push(Script {
             text: text.to_owned(),
-            commands: parsed.commands.clone(),
+            commands: parsed.commands.iter().map(FlatCommand::of).collect(),
             complete: parsed.complete,
         });
         if parsed.commands.is_empty() {

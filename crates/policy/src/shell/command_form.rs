@@ -8,7 +8,6 @@ use toml::{Table, Value as Toml};
 
 use super::{
     segment::family,
-    star::subcommand_place,
     word::{Value, Word},
 };
 
@@ -111,11 +110,13 @@ impl FormList {
 }
 
 impl CommandForms {
-    /// The lists that have a form of this command. `holds` decides a form's check.
+    /// The lists that have a form of this command, whose subcommand is at this place at the latest.
+    /// `holds` decides a form's check.
     pub(super) fn lists(
         &self,
         program: &str,
         words: &[Word],
+        place: usize,
         holds: impl Fn(FormCheck) -> bool,
     ) -> Vec<FormList> {
         let mut found: Vec<FormList> = Vec::new();
@@ -124,7 +125,7 @@ impl CommandForms {
         let forms = names.filter_map(|name| self.by_program.get(name));
         for (list, form) in forms.flatten() {
             let applies = !found.contains(list)
-                && form.fits(program, words, list.unknown_words())
+                && form.fits(words, place, list.unknown_words())
                 && form.check.is_none_or(&holds);
             if applies {
                 found.push(*list);
@@ -135,7 +136,7 @@ impl CommandForms {
 }
 
 impl CommandForm {
-    fn fits(&self, program: &str, words: &[Word], unknown: UnknownWords) -> bool {
+    fn fits(&self, words: &[Word], place: usize, unknown: UnknownWords) -> bool {
         let literal = |word: &String| {
             let mut texts = words.iter().skip(1).filter_map(Word::text);
             texts.any(|text| is_given(word, text))
@@ -160,7 +161,6 @@ impl CommandForm {
             return options_after(1);
         }
         // Behind an option that is not listed, any word may be the subcommand.
-        let place = subcommand_place(program, words);
         let mut starts = if place < words.len() {
             place..place + 1
         } else {
@@ -272,6 +272,7 @@ pub(super) fn alternatives(token: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shell::star::subcommand_place;
 
     #[test]
     fn the_table_can_be_read() {
@@ -285,7 +286,9 @@ mod tests {
         let lists = |text: &str| {
             let words: Vec<Word> = text.split(' ').map(Word::bare).collect();
             let program = words[0].shown().to_owned();
-            forms.lists(&program, &words, |_| false)
+            forms.lists(&program, &words, subcommand_place(&program, &words), |_| {
+                false
+            })
         };
         let history = |text: &str| lists(text).contains(&FormList::History);
         assert!(history("git branch -D topic"));

@@ -5,7 +5,7 @@
 //! This reads words and can be deceived (`python -c`), so it only chooses between asking and not
 //! asking. What a command can do is decided by the sandbox. The forms are in `concerns.toml`.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use super::{
     addresses::reaches_only_itself,
@@ -120,12 +120,12 @@ pub(super) fn read(command: &CommandPlace<'_>) -> CommandConcerns {
     let mut launchers = (words.len() == command.words.len()).then_some(0);
     let mut depth = 0;
     loop {
-        for list in forms.lists(&name, &words, |check| {
+        let place = subcommand_place(&name, &words);
+        for list in forms.lists(&name, &words, place, |check| {
             command.holds(forms, check, &name, &words)
         }) {
             found.add(list);
         }
-        let place = subcommand_place(&name, &words);
         if overrides_settings(&name, &words, command.assignments, place) {
             found.push(Concern::GivenSettings);
         }
@@ -133,7 +133,7 @@ pub(super) fn read(command: &CommandPlace<'_>) -> CommandConcerns {
             && found.routine.is_none()
         {
             let inner = command.with(&name, &words);
-            let known = known_words(&inner, &name, &words);
+            let known = known_words(&inner, &name, &words, place);
             let places = |known: Vec<usize>| {
                 let own = known.into_iter().map(|place| place + before);
                 (0..before).chain(own).collect()
@@ -147,9 +147,9 @@ pub(super) fn read(command: &CommandPlace<'_>) -> CommandConcerns {
         launchers = launchers
             .filter(|_| inner.plain)
             .map(|before| before + inner.place);
-        words = inner.words;
+        words = Cow::Owned(inner.words);
         let launched = words.first().map(Word::shown);
-        launched.map_or("", name_of).clone_into(&mut name);
+        name = Cow::Owned(launched.map_or("", name_of).to_owned());
         depth += 1;
     }
     if command.is_program_of_the_workspace() {
@@ -162,14 +162,15 @@ pub(super) fn read(command: &CommandPlace<'_>) -> CommandConcerns {
 }
 
 /// `git-clean -fd` and `/usr/lib/git-core/git-clean -fd` are `git clean -fd`.
-fn as_subcommand_of_git(name: &str, words: &[Word]) -> (String, Vec<Word>) {
+fn as_subcommand_of_git<'w>(name: &'w str, words: &'w [Word]) -> (Cow<'w, str>, Cow<'w, [Word]>) {
     match name.strip_prefix("git-").filter(|name| !name.is_empty()) {
         Some(subcommand) => {
             let rest = words.iter().skip(1).cloned();
             let git = [Word::literal("git"), Word::literal(subcommand)];
-            ("git".to_owned(), git.into_iter().chain(rest).collect())
+            let words = git.into_iter().chain(rest).collect();
+            (Cow::Borrowed("git"), Cow::Owned(words))
         }
-        None => (name.to_owned(), words.to_vec()),
+        None => (Cow::Borrowed(name), Cow::Borrowed(words)),
     }
 }
 

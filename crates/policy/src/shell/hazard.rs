@@ -6,6 +6,8 @@
 //! itself, and what a star matches without a sandbox, is an allow list, in `commands.toml`
 //! (`star.rs`).
 
+use std::{collections::HashMap, sync::LazyLock};
+
 use super::{
     star::subcommand_place,
     word::{Value, Word},
@@ -165,14 +167,21 @@ const HAZARDS: &[(&str, &str)] = &[
     ("screen tmux", "!"),
 ];
 
+/// The lists of [`HAZARDS`] by program: every command of a script is looked up.
+static BY_PROGRAM: LazyLock<HashMap<&'static str, Vec<&'static str>>> = LazyLock::new(|| {
+    let mut lists: HashMap<&str, Vec<&str>> = HashMap::new();
+    for (programs, list) in HAZARDS {
+        for program in programs.split(' ') {
+            lists.entry(program).or_default().push(*list);
+        }
+    }
+    lists
+});
+
 /// The hazards among the words of a program.
 pub(super) fn hazards(program: &str, words: &[Word]) -> Vec<Hazard> {
     let mut found = Vec::new();
-    let lists = HAZARDS
-        .iter()
-        .filter(|(programs, _)| programs.split(' ').any(|known| known == program))
-        .map(|(_, list)| *list);
-    for list in lists {
+    for list in BY_PROGRAM.get(program).into_iter().flatten().copied() {
         let first = subcommand_place(program, words);
         // For find, it only ends the three options before the paths.
         let ended = words.iter().position(|word| word.text() == Some("--"));

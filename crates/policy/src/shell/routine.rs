@@ -12,7 +12,6 @@ use super::{
     options::has,
     routine_check::RoutineCheck,
     segment::family,
-    star::subcommand_place,
     word::{Value, Word},
 };
 
@@ -83,11 +82,13 @@ struct ScannedWords {
 static FORMS: LazyLock<Option<RoutineForms>> =
     LazyLock::new(|| read(include_str!("routine.toml")).ok());
 
-/// The indexes of the words whose effect a form of this command knows; `None` if it has no form.
+/// The indexes of the words whose effect a form of this command knows; `None` if it has no form. The
+/// subcommand is at `subcommand` at the latest.
 pub(super) fn known_words(
     command: &CommandPlace<'_>,
     name: &str,
     words: &[Word],
+    subcommand: usize,
 ) -> Option<Vec<usize>> {
     let forms = FORMS.as_ref()?;
     let versionless = Some(family(name)).filter(|family| *family != name);
@@ -95,7 +96,7 @@ pub(super) fn known_words(
         .chain(versionless)
         .filter_map(|name| forms.by_program.get(name))
         .flatten()
-        .find_map(|form| form.known_words(command, name, words))
+        .find_map(|form| form.known_words(command, name, words, subcommand))
 }
 
 impl RoutineForm {
@@ -104,6 +105,7 @@ impl RoutineForm {
         command: &CommandPlace<'_>,
         name: &str,
         words: &[Word],
+        subcommand: usize,
     ) -> Option<Vec<usize>> {
         let literals = || words.iter().skip(1).filter_map(Word::text);
         let is_absent = |word: &String| !literals().any(|text| text == word);
@@ -114,7 +116,7 @@ impl RoutineForm {
         if !self.absent.iter().all(is_absent) || !self.required.iter().all(is_required) {
             return None;
         }
-        let (start, named) = self.after_operands(name, words)?;
+        let (start, named) = self.after_operands(name, words, subcommand)?;
         let scanned = self.scan(command, words, start)?;
         if let Some(check) = self.check {
             let operands: Vec<&Word> = named
@@ -139,11 +141,15 @@ impl RoutineForm {
     }
 
     /// Where the options of the subcommand begin, and which words name it.
-    fn after_operands(&self, name: &str, words: &[Word]) -> Option<(usize, Vec<usize>)> {
+    fn after_operands(
+        &self,
+        name: &str,
+        words: &[Word],
+        start: usize,
+    ) -> Option<(usize, Vec<usize>)> {
         if self.operands.is_empty() {
             return Some((1, Vec::new()));
         }
-        let start = subcommand_place(name, words);
         let harmless = LEADING
             .iter()
             .filter(|(programs, _)| has(programs, name))

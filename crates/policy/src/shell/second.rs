@@ -33,7 +33,7 @@ pub(super) enum SecondOpinion {
 }
 
 /// Compares what the first parser found with what the second one finds.
-pub(super) fn opinion(script: &str, commands: &[ParsedCommand]) -> SecondOpinion {
+pub(super) fn opinion(script: &str, commands: &[FlatCommand]) -> SecondOpinion {
     let brackets = script
         .bytes()
         .filter(|byte| matches!(byte, b'(' | b'{' | b'[' | b'`'))
@@ -48,8 +48,7 @@ pub(super) fn opinion(script: &str, commands: &[ParsedCommand]) -> SecondOpinion
             Read::Refused => SecondOpinion::Refuses,
             Read::Unknown => SecondOpinion::Differs,
             Read::Commands(theirs) => {
-                let ours = commands.iter().map(FlatCommand::of);
-                if theirs.len() == commands.len() && ours.eq(theirs) {
+                if theirs == commands {
                     SecondOpinion::Agrees
                 } else {
                     SecondOpinion::Differs
@@ -90,7 +89,7 @@ fn groups(script: &str) -> usize {
 
 /// A command in a form common to both parsers.
 #[derive(Debug, PartialEq, Eq)]
-struct FlatCommand {
+pub(super) struct FlatCommand {
     assignments: Vec<String>,
     words: Vec<String>,
     redirections: usize,
@@ -103,7 +102,7 @@ enum Read {
 }
 
 impl FlatCommand {
-    fn of(simple: &ParsedCommand) -> Self {
+    pub(super) fn of(simple: &ParsedCommand) -> Self {
         Self {
             assignments: simple
                 .assignments
