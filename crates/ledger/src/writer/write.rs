@@ -295,8 +295,9 @@ async fn new_rows<'a>(
     let due: Vec<(Handle, &OpenCall)> = due.collect();
     // Positions are known before the rows are written, so that nothing needs to be read back.
     let positions = connection.next_positions(due.len()).await?;
-    for ((handle, call), position) in due.into_iter().zip(positions) {
-        let ids = memory.names.of(connection, &call.principal).await?;
+    let principals = due.iter().map(|(_, call)| &call.principal);
+    let ids = memory.names.of_all(connection, principals).await?;
+    for (((handle, call), position), ids) in due.into_iter().zip(positions).zip(ids) {
         let terminal = call.state.settled.map(recorded_call::terminal_number);
         let (part, listed, terminal) = match call.stored {
             CallInStore::Nothing => (recorded_call::FIRST_PART, position, terminal),
@@ -403,35 +404,47 @@ async fn note_open_calls(
     Ok(())
 }
 
-/// Notes which providers sessions used, and which approvals calls were started with.
+/// Notes which providers sessions used, and which approvals calls were started with; in order, so that
+/// two writers who note the same do not wait for each other.
 async fn note_used(
     connection: &mut dyn Connection,
     rows: &[NewRow<'_>],
     known: &mut HashSet<(i64, i64, String)>,
 ) -> Result<(), StoreError> {
+    let mut providers = BTreeSet::new();
+    let mut approvals = BTreeSet::new();
     for row in rows {
         let state = &row.call.state;
         if row.call.stored == CallInStore::Refused {
             continue;
         }
         if let Some(provider) = state.provider_used() {
-            let (tenant, session) = (row.ids.tenant, row.ids.session);
-            let used = (tenant, session, provider.as_str().to_owned());
+            let used = (
+                row.ids.tenant,
+                row.ids.session,
+                provider.as_str().to_owned(),
+            );
             if !known.contains(&used) {
-                let values = values![tenant, session, provider.as_str()];
-                connection.execute(PROVIDER_USED, values).await?;
-                if known.len() >= MAX_PROVIDERS {
-                    known.clear();
-                }
-                known.insert(used);
+                providers.insert(used);
             }
         }
         if let Some(approval) = state.approval {
             let tenant = &row.call.principal.tenant;
-            let approval = approval.to_string();
-            let values = values![tenant.as_str(), &approval, row.id.as_bytes()];
-            connection.execute(APPROVAL_USED, values).await?;
+            approvals.insert((tenant, approval.to_string(), row.id));
         }
+    }
+    for used in providers {
+        let (tenant, session, provider) = &used;
+        let values = values![*tenant, *session, provider];
+        connection.execute(PROVIDER_USED, values).await?;
+        if known.len() >= MAX_PROVIDERS {
+            known.clear();
+        }
+        known.insert(used);
+    }
+    for (tenant, approval, call) in approvals {
+        let values = values![tenant.as_str(), &approval, call.as_bytes()];
+        connection.execute(APPROVAL_USED, values).await?;
     }
     Ok(())
 }
@@ -440,10 +453,10 @@ async fn write_seen(
     connection: &mut dyn Connection,
     seen: &HashMap<SeenKey, FileVersion>,
 ) -> Result<(), StoreError> {
-    let rows: Vec<Vec<Value<'_>>> = seen
+    let mut seen: Vec<_> = seen
         .iter()
         .map(|(key, version)| {
-            values![
+            [
                 key.tenant.as_str(),
                 key.session.as_str(),
                 key.session_kind.as_str(),
@@ -453,8 +466,13 @@ async fn write_seen(
                 key.path.as_str(),
                 version.as_str(),
             ]
-            .to_vec()
         })
+        .collect();
+    // As with names: two writers who note the same files do not wait for each other.
+    seen.sort_unstable();
+    let rows: Vec<Vec<Value<'_>>> = seen
+        .iter()
+        .map(|texts| texts.iter().map(|text| Value::from(*text)).collect())
         .collect();
     if !rows.is_empty() {
         connection.execute_all(NOTE_SEEN, &rows).await?;

@@ -250,7 +250,16 @@ pub(crate) async fn fill(ledger: &StoredLedger, from: u64, to: u64) {
 
 /// A call of one row, waited for until it is durable.
 pub(crate) async fn one_call(ledger: &StoredLedger, number: u64) {
-    let session = format!("s{}", number % SESSIONS);
+    call_of(ledger, number % SESSIONS, number).await;
+}
+
+/// The same, in a session of its own.
+pub(crate) async fn one_call_of(ledger: &StoredLedger, session: u64) {
+    call_of(ledger, session, session).await;
+}
+
+async fn call_of(ledger: &StoredLedger, session: u64, number: u64) {
+    let session = format!("s{session}");
     let asked = request(&session, "sample", json!({ "number": number }));
     let record = ledger.open(&asked, NOW).await.unwrap();
     let text = match number % RARE {

@@ -13,7 +13,7 @@ use haft_ledger::StoredLedger;
 use tokio_postgres::NoTls;
 
 use super::PostgresFixture;
-use crate::growth::{a_second, one_call};
+use crate::growth::{a_second, one_call, one_call_of};
 
 /// How many callers wait for their calls at once, over all writers.
 const CALLERS: usize = 256;
@@ -119,6 +119,46 @@ async fn no_row_that_every_call_writes_is_updated() {
     let is_counted = || fixture.sql(&inserted).parse::<u64>().unwrap() >= 2_000;
     haft_testkit::eventually("the server has counted", is_counted).await;
     assert_eq!(fixture.sql(&updated), "0");
+}
+
+/// Two writers that meet the same sessions, one from the first to the last and one the other way round,
+/// would each hold a name that the other waits for, if each wrote them as they come.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "ci: needs PostgreSQL"]
+async fn writers_that_meet_the_same_sessions_do_not_wait_for_each_other() {
+    const WRITERS: usize = 4;
+    const SESSIONS: usize = 200;
+    let record = PostgresFixture::new().await;
+    let mut ledgers = Vec::new();
+    for number in 0..WRITERS {
+        let machine = record.other_machine(&format!("machine{number}"));
+        ledgers.push(record.open_at(&machine).await.0);
+    }
+    let mut callers = tokio::task::JoinSet::new();
+    for number in 0..SESSIONS {
+        for (writer, ledger) in ledgers.iter().enumerate() {
+            let from_the_end = writer % 2 == 1;
+            let session = if from_the_end {
+                SESSIONS - number
+            } else {
+                number
+            };
+            let ledger = ledger.clone();
+            callers.spawn(async move { one_call_of(&ledger, session as u64).await });
+        }
+    }
+    callers.join_all().await;
+    let failures = |ledger: &StoredLedger| ledger.counters().failures;
+    assert_eq!(ledgers.iter().map(failures).sum::<u64>(), 0);
+    for ledger in ledgers {
+        ledger.close().await.unwrap();
+    }
+    // A connection tells the server what it met when it ends.
+    let others = "SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    haft_testkit::eventually("the connections have ended", || record.sql(others) == "0").await;
+    let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
+    assert_eq!(record.sql(deadlocks), "0");
 }
 
 /// A transaction of somebody else's that has a snapshot and a number of its own.
