@@ -1,5 +1,7 @@
 //! `memory_search`: finds what was kept by its words.
 
+use std::fmt::Write as _;
+
 use haft_contract::{
     CallContext, Content, Effects, NoProgress, Plan, PlanContext, Tool, ToolError, ToolSpec,
     memory::MAX_FOUND_MEMORIES, spec::ParameterAlias,
@@ -84,7 +86,7 @@ impl Tool for MemorySearchTool {
         let mut text = shown(&output.memories);
         let more = output.total.saturating_sub(output.memories.len());
         if more > 0 {
-            text.push_str(&format!("[{more} more; give more words to narrow it down]"));
+            let _ = write!(text, "[{more} more; give more words to narrow it down]");
         }
         vec![Content::text(text)]
     }

@@ -72,7 +72,8 @@ impl TakeChunk for ScriptOutput<'_> {
             Stream::Progress => {
                 let report = |mut progress: Progress| {
                     progress.status = self.forms.text(&progress.status);
-                    progress.status = start_of(&progress.status, MAX_STATUS_BYTES).to_owned();
+                    let start = start_of(&progress.status, MAX_STATUS_BYTES).len();
+                    progress.status.truncate(start);
                     self.cx.report(progress);
                 };
                 return self.progress.take(&chunk.bytes, report);

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::text::display::one_line;
+use crate::{foreign, text::display::one_line};
 
 const DESCRIPTION: &str = "\
 Keeps this session's list of things to do, which people see in `haft status`.
@@ -83,11 +83,22 @@ impl Tool for TodoTool {
         ToolSpec::new("Keep a list of things to do", DESCRIPTION)
             .effects(Effects::READ_ONLY)
             .groups(&["session"])
-            .aliases(&["TodoWrite", "TodoRead", "todo_write", "update_plan"])
+            .aliases(&[
+                "TodoWrite",
+                "TodoRead",
+                "todo_write",
+                "write_todos",
+                "update_plan",
+            ])
             .parameter_aliases(&[
                 ParameterAlias::new("todos", "items"),
                 ParameterAlias::new("plan", "items"),
                 ParameterAlias::new("tasks", "items"),
+                ParameterAlias::new("content", "text").within("items"),
+                ParameterAlias::new("step", "text").within("items"),
+                ParameterAlias::new("task", "text").within("items"),
+                ParameterAlias::new("title", "text").within("items"),
+                ParameterAlias::new("description", "text").within("items"),
             ])
             .reshape(other_agents_items)
     }
@@ -102,21 +113,18 @@ impl Tool for TodoTool {
         input: TodoInput,
         cx: CallContext<NoProgress>,
     ) -> Result<TodoOutput, ToolError> {
-        let (items, text) = match input.items {
-            Some(items) => {
-                cx.todo().keep().await?;
-                let text = match left(&items) {
-                    0 => "[the list is kept; nothing is left to do]".to_owned(),
-                    open => format!("[the list is kept; {open} of {} left to do]", items.len()),
-                };
-                (items, text)
-            }
-            None => {
-                let list = cx.todo().list().await?;
-                let items: Vec<TodoEntry> = list.into_iter().map(TodoEntry::from).collect();
-                let text = shown(&items);
-                (items, text)
-            }
+        let (items, text) = if let Some(items) = input.items {
+            cx.todo().keep().await?;
+            let text = match left(&items) {
+                0 => "[the list is kept; nothing is left to do]".to_owned(),
+                open => format!("[the list is kept; {open} of {} left to do]", items.len()),
+            };
+            (items, text)
+        } else {
+            let list = cx.todo().list().await?;
+            let items: Vec<TodoEntry> = list.into_iter().map(TodoEntry::from).collect();
+            let text = shown(&items);
+            (items, text)
         };
         Ok(TodoOutput {
             open: left(&items),
@@ -185,11 +193,10 @@ fn shown(items: &[TodoEntry]) -> String {
     lines.join("\n")
 }
 
-/// Accepts the items of other agents' tools: `content` or `step` for the text, a bare string, other
-/// words for a status, and details that no list here has.
-fn other_agents_items(input: &mut Map<String, Value>) -> Option<&'static str> {
-    const TEXT: [&str; 4] = ["content", "step", "task", "title"];
-    const DETAILS: [&str; 5] = ["activeForm", "active_form", "id", "priority", "explanation"];
+/// Accepts the items of other agents' tools: a bare string, other words for a status, and details that
+/// no list here has.
+fn other_agents_items(input: &mut Map<String, Value>) -> Result<Vec<String>, ToolError> {
+    const DETAILS: [&str; 4] = ["activeForm", "active_form", "id", "priority"];
     const STATUSES: [(&str, &str); 6] = [
         ("done", "completed"),
         ("complete", "completed"),
@@ -198,48 +205,42 @@ fn other_agents_items(input: &mut Map<String, Value>) -> Option<&'static str> {
         ("in-progress", "in_progress"),
         ("canceled", "cancelled"),
     ];
-    let mut done = None;
-    if input.remove("explanation").is_some() {
-        done = Some("`explanation` is not kept");
-    }
-    let parsed = input
-        .get("items")
-        .and_then(Value::as_str)
-        .and_then(|text| serde_json::from_str::<Vec<Value>>(text).ok());
-    if let Some(list) = parsed {
-        input.insert("items".to_owned(), Value::Array(list));
-        done = Some("`items` was a JSON string");
-    }
+    let mut notes = Vec::new();
+    foreign::refuse_unless(
+        input,
+        "merge",
+        &[],
+        "give the whole list again; it replaces the one before",
+    )?;
+    foreign::leave_out(
+        input,
+        &[("explanation", "a list has no text beside its items")],
+        &mut notes,
+    );
     let items = input.get_mut("items").and_then(Value::as_array_mut);
-    for item in items.into_iter().flatten() {
+    for (index, item) in items.into_iter().flatten().enumerate() {
         if let Value::String(text) = item {
             let text = std::mem::take(text);
             *item = Value::Object(Map::from_iter([("text".to_owned(), Value::String(text))]));
-            done = Some("an item was only a text");
+            notes.push(format!("`/items/{index}` was only a text"));
         }
         let Value::Object(item) = item else { continue };
-        for given in TEXT {
-            if !item.contains_key("text")
-                && let Some(text) = item.remove(given)
-            {
-                item.insert("text".to_owned(), text);
-                done = done.or(Some("another name for `text` was accepted"));
-            }
-        }
         for detail in DETAILS {
             if item.remove(detail).is_some() {
-                done = Some("only `text` and `status` of an item are kept");
+                notes.push(format!(
+                    "`/items/{index}/{detail}` is left out: an item is its text and its status"
+                ));
             }
         }
         let status = item.get_mut("status");
         if let Some(Value::String(word)) = status
-            && let Some((_, ours)) = STATUSES.into_iter().find(|(theirs, _)| word == theirs)
+            && let Some((theirs, ours)) = STATUSES.into_iter().find(|(theirs, _)| word == theirs)
         {
             ours.clone_into(word);
-            done = done.or(Some("another word for a `status` was accepted"));
+            notes.push(format!("`{theirs}` became `{ours}`"));
         }
     }
-    done
+    Ok(notes)
 }
 
 impl From<EntryStatus> for TodoStatus {
