@@ -120,11 +120,15 @@ fn a_script_names_the_programs_it_needs() {
 #[test]
 #[ignore = "ci: needs bubblewrap"]
 fn a_mounted_server_without_its_token_is_not_offered_until_it_is_there() {
-    let mounted = Mounting::new(&[("a", "\"good\"", "secrets = { TOKEN = \"file:TOKEN_FILE\" }")]);
+    let mounted = Mounting::new(&[(
+        "a",
+        "\"good\"",
+        "secrets = { TOKEN = \"file:/TOKEN_FILE\" }",
+    )]);
     let file = mounted.token_file();
     let text = mounted
         .config()
-        .replace("TOKEN_FILE", &file.display().to_string());
+        .replace("/TOKEN_FILE", &file.display().to_string());
     mounted.configure(&text);
     let put = || {
         fs::write(&file, "secret").unwrap();

@@ -135,7 +135,7 @@ async fn what_cannot_be_edited_is_refused() {
         let outcome = workspace
             .refuse("edit", same, ErrorKind::InvalidInput)
             .await;
-        assert_eq!(pointer(&outcome), "/edits/0/new");
+        assert_eq!(pointer(&outcome), "/new_string");
     }
 }
 
