@@ -20,6 +20,7 @@ pub mod file;
 mod fuzz;
 pub mod keys;
 pub mod launcher;
+mod leads_through;
 pub mod limits;
 pub mod loop_guard;
 pub mod mask_limits;

@@ -26,6 +26,7 @@ use super::{
     client_questions::AskingSettings,
     env::Env,
     file::{self, ConfiguredTool},
+    leads_through::{leads_through, real},
     limits::LimitSettings,
     loop_guard::LoopGuardSettings,
     mcp::{McpSettings, Target},
@@ -537,33 +538,6 @@ fn canonical(path: &Path) -> Result<PathBuf, HostError> {
             "name an existing directory with `--workspace`",
         )
     })
-}
-
-/// Whether a path leads into a directory or through it. A link there counts, wherever it points:
-/// anybody who can change the directory can change the link.
-fn leads_through(path: &Path, directory: &Path) -> bool {
-    let lies_in = |step: &Path| {
-        let name = step.file_name()?;
-        let parent = fs::canonicalize(step.parent()?).ok()?;
-        let place = parent.join(name);
-        Some(place.starts_with(directory) && place != directory)
-    };
-    real(path).starts_with(directory)
-        || path
-            .ancestors()
-            .any(|step| lies_in(step).unwrap_or_default())
-}
-
-/// The path with symlinks resolved as far as it exists.
-fn real(path: &Path) -> PathBuf {
-    for ancestor in path.ancestors() {
-        if let Ok(real) = fs::canonicalize(ancestor)
-            && let Ok(rest) = path.strip_prefix(ancestor)
-        {
-            return real.join(rest);
-        }
-    }
-    path.to_owned()
 }
 
 fn bytes_of(path: &Path) -> Result<Option<Vec<u8>>, HostError> {
