@@ -11,13 +11,15 @@ use haft_contract::{
 };
 use haft_mcp::{client::Clients, upstream::supervise::UnseenServer};
 use haft_policy::{CedarPolicy, PolicySource};
-use haft_runtime::{Runtime, RuntimeBuilder};
+use haft_runtime::{RulesInForce, Runtime, RuntimeBuilder};
 use haft_tools::catalog::undo_tool;
 
 use crate::{
-    assembly::{Assembly, problem},
+    assembly::Assembly,
     config::Settings,
     error::{HostError, chain},
+    follow_trust::FollowedFile,
+    host_policy::rules_of,
     mount::MountPlan,
     own_tools,
     record::RecordOptions,
@@ -34,6 +36,7 @@ pub struct HostBuilder {
     pub(crate) mounting: MountOptions,
     pub(crate) parts: AssemblyParts,
     notes: Vec<String>,
+    pub(crate) followed: Option<FollowedFile>,
 }
 
 /// The parts of an [`Assembly`], before there is a workspace.
@@ -96,6 +99,7 @@ impl HostBuilder {
             },
             parts,
             notes: Vec::new(),
+            followed: None,
         }
     }
 
@@ -107,6 +111,7 @@ impl HostBuilder {
             AfterEdit::Nothing
         };
         let rules_file = settings.rules_file_name();
+        let followed = FollowedFile::of(&settings.places);
         let mut notes = settings.notes.clone();
         if settings.sources.is_empty() && notes.is_empty() {
             notes.push(format!(
@@ -142,7 +147,8 @@ impl HostBuilder {
         };
         let mut builder = Self::of(workspace, record, parts);
         builder.notes = notes;
-        Ok(builder.sandboxes(BTreeMap::new()))
+        builder.followed = followed;
+        Ok(builder)
     }
 
     /// As [`Self::from_settings`], but in the directory on this machine, wherever the workspace is.
@@ -162,12 +168,7 @@ impl HostBuilder {
     /// Sets the confinement that code asks for. If a rule covers the same tool, the stronger one
     /// applies.
     pub fn sandboxes(mut self, in_code: BTreeMap<String, SandboxMode>) -> Self {
-        let mut modes = in_code;
-        for (tool, mode) in self.parts.policy.tool_settings().sandboxes() {
-            let said = modes.entry(tool.as_str().to_owned()).or_insert(mode);
-            *said = mode.max(*said);
-        }
-        for (tool, mode) in modes {
+        for (tool, mode) in in_code {
             self.parts.runtime = self.parts.runtime.sandbox(tool, mode);
         }
         self
@@ -255,25 +256,19 @@ impl AssemblyParts {
         self
     }
 
-    /// Builds the runtime and checks the rules against its tools: a misspelt `deny` must not pass
-    /// as no rule.
+    /// Builds the runtime and checks the rules against its tools.
     pub(crate) fn checked(self, operations: Operations) -> Result<Assembly, HostError> {
-        // A rule about a script that is not trusted right now is not a mistake.
-        let tools_are_missing = self.scripts_refused;
         let assembly = self.on(operations)?;
-        match assembly.findings().first() {
-            Some(finding) if !tools_are_missing => {
-                Err(HostError::config(problem(finding), finding.hint()))
-            }
-            Some(_) | None => Ok(assembly),
-        }
+        assembly.check(&assembly.policy)?;
+        Ok(assembly)
     }
 
     fn on(self, operations: Operations) -> Result<Assembly, HostError> {
+        let rules = Arc::new(RulesInForce::new(rules_of(&self.policy)));
         let built = self
             .runtime
             .operations(operations)
-            .policy(Arc::clone(&self.policy) as _)
+            .rules(Arc::clone(&rules))
             .build();
         let runtime = built.map_err(|error| {
             HostError::config(chain(&error), "give every tool a name of its own")
@@ -282,6 +277,8 @@ impl AssemblyParts {
         Ok(Assembly {
             runtime,
             policy: self.policy,
+            rules,
+            tools_are_missing: self.scripts_refused,
             mounts: self.mounts,
         })
     }

@@ -26,8 +26,9 @@ use crate::{
     nobody::NobodyToAsk,
     pending_questions::PendingQuestions,
     registry::{Registry, RegistryError},
+    rules::{RulesInForce, WorkspaceRules},
     runtime::Runtime,
-    workspace::{HostAccess, OneWorkspace, Workspace, Workspaces},
+    workspace::{HostAccess, OneWorkspace, WorkspaceBuilder, Workspaces},
 };
 
 /// Builds a [`Runtime`].
@@ -35,7 +36,7 @@ pub struct RuntimeBuilder {
     workspaces: Option<Arc<dyn Workspaces>>,
     workspace_id: Option<WorkspaceId>,
     operations: Option<Operations>,
-    policy: Option<Arc<dyn Policy>>,
+    rules: Option<Arc<RulesInForce>>,
     ledger: Option<Arc<dyn Ledger>>,
     approver: Arc<dyn ErasedApprover>,
     clock: Arc<dyn Clock>,
@@ -73,7 +74,7 @@ impl RuntimeBuilder {
             workspaces: None,
             workspace_id: None,
             operations: None,
-            policy: None,
+            rules: None,
             ledger: None,
             approver: Arc::new(NobodyToAsk::default()),
             clock: Arc::new(SystemClock),
@@ -112,8 +113,14 @@ impl RuntimeBuilder {
 
     /// Who may do what.
     #[must_use]
-    pub fn policy(mut self, policy: Arc<dyn Policy>) -> Self {
-        self.policy = Some(policy);
+    pub fn policy(self, policy: Arc<dyn Policy>) -> Self {
+        self.rules(Arc::new(RulesInForce::new(WorkspaceRules::new(policy))))
+    }
+
+    /// Who may do what, by a host that keeps its rules to replace them.
+    #[must_use]
+    pub fn rules(mut self, rules: Arc<RulesInForce>) -> Self {
+        self.rules = Some(rules);
         self
     }
 
@@ -226,8 +233,8 @@ impl RuntimeBuilder {
             (Some(workspaces), None) => workspaces,
             (None, None) => return Err(BuildError::Missing("the operations of a workspace")),
             (None, Some(operations)) => {
-                let policy = self.policy.ok_or(BuildError::Missing("a policy"))?;
-                let mut workspace = Workspace::builder(operations, policy)
+                let rules = self.rules.ok_or(BuildError::Missing("a policy"))?;
+                let mut workspace = WorkspaceBuilder::new(operations, rules)
                     .registry(Arc::clone(&registry))
                     .shared_approver(self.approver)
                     .sandbox(Arc::new(self.sandbox))

@@ -32,6 +32,7 @@ pub mod pipeline;
 mod preview;
 mod record;
 pub mod registry;
+mod rules;
 mod runtime;
 mod session_key;
 mod workspace;
@@ -45,6 +46,7 @@ pub use self::{
     loops::{LOOP_GUARD, LoopGuard},
     nobody::NobodyToAsk,
     pipeline::DryRun,
+    rules::{RulesInForce, WorkspaceRules},
     runtime::Runtime,
     workspace::{
         HostAccess, OneWorkspace, Workspace, WorkspaceBuilder, WorkspaceError, WorkspaceErrorKind,

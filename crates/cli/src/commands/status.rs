@@ -43,6 +43,15 @@ struct StatusView {
     waits: Vec<approvals::ApprovalView>,
     runs: Vec<CallView>,
     denied_today: Vec<CallView>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    keeps_old_rules: Vec<KeptRulesView>,
+}
+
+/// A running Haft whose rules are not those that were trusted last.
+#[derive(Debug, Serialize)]
+struct KeptRulesView {
+    pid: u64,
+    why: String,
 }
 
 /// Runs the command.
@@ -60,6 +69,7 @@ pub(crate) async fn run(args: &StatusArgs, app: &App) -> Result<Exit, Stop> {
         ..scope.filter()
     };
     let denied = calls(&ledger, today, CallOutcome::Ended(Terminal::Denied)).await?;
+    let kept = running::kept_rules(&app.places()?.data_dir);
     if app.output.format() == Format::Json {
         let view = |call: &StoredCall| {
             CallView::of(call).in_workspace(scope.workspaces.root_of_call(call))
@@ -72,11 +82,26 @@ pub(crate) async fn run(args: &StatusArgs, app: &App) -> Result<Exit, Stop> {
             waits: waiting,
             runs: runs.iter().map(view).collect(),
             denied_today: denied.iter().map(view).collect(),
+            keeps_old_rules: kept
+                .into_iter()
+                .map(|KeptRules { pid, why }| KeptRulesView { pid, why })
+                .collect(),
         })?;
         return Ok(Exit::Ok);
     }
     let now = SystemClock.now();
-    let mut page = heading(&waiting_in_words(&waits), !waits.is_empty());
+    let mut page = kept.iter().fold(Page::new(), |page, kept| {
+        page.styled(
+            Style::Warn,
+            format!(
+                "process {} keeps its old rules until it is started again: ",
+                kept.pid
+            ),
+        )
+        .text(&kept.why)
+        .end()
+    });
+    page = page.page(heading(&waiting_in_words(&waits), !waits.is_empty()));
     if !waits.is_empty() {
         let shown: Vec<Approval> = waits.iter().take(MAX_SHOWN).cloned().collect();
         page = page.page(approvals::list(&ledger, &shown, &scope, now).await);

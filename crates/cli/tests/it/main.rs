@@ -22,6 +22,7 @@ mod configuration;
 mod desktop;
 mod doctor;
 mod five_minutes;
+mod follow_trust;
 mod grants;
 mod hostile_servers;
 mod idle_init;
