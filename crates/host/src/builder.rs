@@ -16,7 +16,7 @@ use haft_tools::catalog::undo_tool;
 
 use crate::{
     assembly::Assembly,
-    config::Settings,
+    config::{Settings, timeouts::TimeoutSettings},
     error::{HostError, chain},
     follow_trust::FollowedFile,
     host_policy::rules_of,
@@ -45,6 +45,7 @@ pub(crate) struct AssemblyParts {
     policy: Arc<CedarPolicy>,
     mounts: Arc<MountPlan>,
     suggest: Suggest,
+    timeouts: TimeoutSettings,
     scripts_refused: bool,
 }
 
@@ -82,6 +83,7 @@ impl HostBuilder {
             policy,
             mounts: Arc::new(mounts),
             suggest,
+            timeouts: TimeoutSettings::default(),
             scripts_refused: false,
         };
         Ok(Self::of(workspace, record, parts))
@@ -132,6 +134,7 @@ impl HostBuilder {
         }
         let mut runtime = Runtime::builder()
             .limits(settings.limits)
+            .timeouts(settings.timeouts.timeouts())
             .loop_guard(settings.loop_guard.guard())
             .provider(ProviderId::builtin(), builtins)
             .provider(ProviderId::script(), scripts.tools);
@@ -143,6 +146,7 @@ impl HostBuilder {
             policy,
             mounts,
             suggest,
+            timeouts: settings.timeouts,
             scripts_refused: !scripts.refused.is_empty(),
         };
         let mut builder = Self::of(workspace, record, parts);
@@ -273,6 +277,7 @@ impl AssemblyParts {
         let runtime = built.map_err(|error| {
             HostError::config(chain(&error), "give every tool a name of its own")
         })?;
+        self.timeouts.check(&runtime, self.scripts_refused)?;
         self.suggest.know(runtime.registry());
         Ok(Assembly {
             runtime,

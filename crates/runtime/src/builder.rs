@@ -25,7 +25,7 @@ use crate::{
     no_record::NoRecord,
     nobody::NobodyToAsk,
     pending_questions::PendingQuestions,
-    registry::{Registry, RegistryError},
+    registry::{Registry, RegistryError, Timeouts},
     rules::{RulesInForce, WorkspaceRules},
     runtime::Runtime,
     workspace::{HostAccess, OneWorkspace, WorkspaceBuilder, Workspaces},
@@ -45,6 +45,7 @@ pub struct RuntimeBuilder {
     sandbox: HashMap<String, SandboxMode>,
     egress: HostAccess,
     limits: Limits,
+    timeouts: Timeouts,
     loop_guard: LoopGuard,
     tools: Vec<(ProviderId, Vec<Arc<dyn ErasedTool>>)>,
     refused: Option<NameError>,
@@ -83,6 +84,7 @@ impl RuntimeBuilder {
             sandbox: HashMap::new(),
             egress: HostAccess::default(),
             limits: Limits::default(),
+            timeouts: Timeouts::new(),
             loop_guard: LoopGuard::default(),
             tools: Vec::new(),
             refused: None,
@@ -194,6 +196,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Sets how long calls run that ask for no other time, instead of what their tools say.
+    #[must_use]
+    pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.timeouts = timeouts;
+        self
+    }
+
     /// Sets after how many repetitions a session is warned and a person is asked.
     #[must_use]
     pub fn loop_guard(mut self, loop_guard: LoopGuard) -> Self {
@@ -223,7 +232,7 @@ impl RuntimeBuilder {
         if let Some(error) = self.refused {
             return Err(error.into());
         }
-        let registry = Registry::new();
+        let registry = Registry::with_timeouts(self.timeouts);
         for (provider, tools) in self.tools {
             registry.register(&provider, tools)?;
         }

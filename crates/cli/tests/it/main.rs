@@ -50,6 +50,7 @@ mod scripts;
 mod support;
 mod takeover;
 mod terminal;
+mod timeouts;
 mod tmux;
 mod tools;
 mod trust_changes;

@@ -42,6 +42,10 @@ allow = ["read"]
 calls_in_flight = 4
 hard_deadline_ms = 3_600_000
 
+[timeouts]
+default = 60
+"process.poll" = 20
+
 [loop_guard]
 warn = 3
 ask = 6

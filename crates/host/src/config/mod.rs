@@ -34,6 +34,7 @@ pub mod scripts;
 pub mod secrets;
 pub mod ssh;
 pub mod template;
+pub mod timeouts;
 pub mod trust;
 pub mod trusted_changes;
 pub mod undo;

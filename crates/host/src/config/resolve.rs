@@ -32,6 +32,7 @@ use super::{
     mcp::{McpSettings, Target},
     sandbox::SandboxSettings,
     ssh::SshSettings,
+    timeouts::TimeoutSettings,
     trust::{Trust, TrustStore, sha256},
     undo::UndoSettings,
 };
@@ -109,6 +110,8 @@ pub struct Settings {
     pub limits: Limits,
     /// The caps that the files set.
     pub limits_set: LimitSettings,
+    /// How long calls run that ask for no other time.
+    pub timeouts: TimeoutSettings,
     /// When to intervene in a session that repeats itself.
     pub loop_guard: LoopGuardSettings,
     /// How clients over MCP are asked.
@@ -383,6 +386,7 @@ impl Settings {
             .collect();
         let mut problems: Vec<Problem> = Vec::new();
         let mut limits_set = LimitSettings::default();
+        let mut timeouts = TimeoutSettings::default();
         let mut loop_guard = LoopGuardSettings::default();
         let mut asking = AskingSettings::default();
         let mut catalog = CatalogSettings::default();
@@ -398,6 +402,7 @@ impl Settings {
             match file::parse(source) {
                 Ok(file) => {
                     limits_set.join(&file.limits);
+                    timeouts.join(file.timeouts);
                     loop_guard.join(file.loop_guard);
                     asking.join(file.asking);
                     catalog.join(file.catalog);
@@ -440,6 +445,7 @@ impl Settings {
             policy,
             limits,
             limits_set,
+            timeouts,
             loop_guard,
             asking,
             catalog,

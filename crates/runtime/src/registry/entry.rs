@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::{
     render::{self, Format, Renderings},
+    timeouts::Timeouts,
     work,
 };
 use crate::{digest::digest_of, input};
@@ -43,10 +44,21 @@ pub struct Entry {
 impl Entry {
     /// Reads everything a tool says about itself.
     pub fn new(provider: &ProviderId, tool: Arc<dyn ErasedTool>) -> Self {
-        let input_schema = tool.input_schema();
+        Self::timed(provider, tool, &Timeouts::new())
+    }
+
+    /// The same, with the run times that a host set.
+    pub(super) fn timed(
+        provider: &ProviderId,
+        tool: Arc<dyn ErasedTool>,
+        timeouts: &Timeouts,
+    ) -> Self {
+        let key = ToolKey::new(provider.clone(), tool.name().clone());
+        let (mut spec, mut input_schema) = (tool.spec(), tool.input_schema());
+        timeouts.apply(&key, &mut spec, &mut input_schema);
         Self {
-            key: ToolKey::new(provider.clone(), tool.name().clone()),
-            spec: tool.spec(),
+            key,
+            spec,
             quarantine: unusable(&input_schema),
             withheld: tool.withheld(),
             output_schema: tool.output_schema(),

@@ -10,6 +10,7 @@ mod plain_schema;
 mod render;
 mod search;
 mod snapshot;
+mod timeouts;
 mod words;
 mod work;
 
@@ -24,6 +25,7 @@ pub use self::{
     naming::sanitise,
     render::Format,
     snapshot::{Filter, Snapshot},
+    timeouts::Timeouts,
 };
 
 /// The most tools one registry holds.
@@ -37,6 +39,7 @@ pub struct Registry {
     changing: Mutex<()>,
     /// Counts changes, for subscribers that announce them.
     changes: watch::Sender<u64>,
+    timeouts: Timeouts,
 }
 
 /// Why the registry refused a change.
@@ -74,7 +77,13 @@ pub enum RegistryError {
 impl Registry {
     /// An empty registry.
     pub fn new() -> Self {
+        Self::with_timeouts(Timeouts::new())
+    }
+
+    /// An empty registry whose tools run as long as this says.
+    pub fn with_timeouts(timeouts: Timeouts) -> Self {
         Self {
+            timeouts,
             current: ArcSwap::from_pointee(Snapshot::empty()),
             changing: Mutex::new(()),
             changes: watch::Sender::new(0),
@@ -100,7 +109,7 @@ impl Registry {
     ) -> Result<(), RegistryError> {
         let added = tools
             .into_iter()
-            .map(|tool| Arc::new(Entry::new(provider, tool)))
+            .map(|tool| Arc::new(Entry::timed(provider, tool, &self.timeouts)))
             .collect();
         self.change(|current| current.with_added(added))
     }
@@ -111,7 +120,7 @@ impl Registry {
         provider: &ProviderId,
         tool: Arc<dyn ErasedTool>,
     ) -> Result<(), RegistryError> {
-        let entry = Arc::new(Entry::new(provider, tool));
+        let entry = Arc::new(Entry::timed(provider, tool, &self.timeouts));
         self.change(|current| {
             current
                 .without(entry.key())?
@@ -132,7 +141,7 @@ impl Registry {
     ) -> Result<(), RegistryError> {
         let added: Vec<_> = tools
             .into_iter()
-            .map(|tool| Arc::new(Entry::new(provider, tool)))
+            .map(|tool| Arc::new(Entry::timed(provider, tool, &self.timeouts)))
             .collect();
         self.change(|current| current.without_provider(provider).with_added(added))
     }
