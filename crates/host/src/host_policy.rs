@@ -8,7 +8,7 @@ use haft_policy::{CedarPolicy, PolicySource};
 use haft_runtime::WorkspaceRules;
 
 use crate::{
-    assembly::{Assembly, problem},
+    assembly::Assembly,
     error::{HostError, chain},
 };
 

@@ -189,7 +189,6 @@ impl Reader<'_> {
 mod tests {
     use haft_policy::PolicySource;
 
-    use super::*;
     use crate::config::file::parse;
 
     #[test]
