@@ -5,6 +5,7 @@ use haft_contract::{
     TenantId, Terminal,
     host::{Approval, CallFilter, CallOutcome, CallQuery, Clock as _, History as _, StoredCall},
 };
+use haft_host::state::running::{self, KeptRules};
 use haft_ledger::StoredLedger;
 use haft_runtime::SystemClock;
 use serde::Serialize;
