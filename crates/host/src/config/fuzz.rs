@@ -253,6 +253,7 @@ fn shown(file: &ConfigFile) -> String {
     for server in &mut file.mcp.servers {
         server.place.clear();
     }
+    file.timeouts.forget_places();
     format!("{file:?}")
 }
 
