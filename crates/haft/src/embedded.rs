@@ -9,9 +9,8 @@ use haft_contract::{
     AgentId, CallRequest, Outcome, Principal, SessionId, SessionKind, host::LedgerError,
     identity::IdentityError,
 };
-use haft_host::{Host, HostError};
+use haft_host::{Host, HostError, HostPolicy};
 use haft_ledger::{Recovery, StoredLedger};
-use haft_policy::CedarPolicy;
 use haft_runtime::{
     Runtime,
     registry::{Entry, Format},
@@ -134,8 +133,8 @@ impl Haft {
         self.host.runtime()
     }
 
-    /// The rules in force.
-    pub fn policy(&self) -> &CedarPolicy {
+    /// The rules in force, and replacing them.
+    pub fn policy(&self) -> &HostPolicy {
         self.host.policy()
     }
 

@@ -44,8 +44,8 @@ pub use self::{builder::HaftBuilder, embedded::Haft};
 pub use haft_backends::helper;
 pub use haft_backends::{LocalBackend, LocalOptions};
 pub use haft_host::{
-    FirstAnswer, HostError, HostErrorKind, McpServer, Webhook, WebhookError, WebhookKey,
-    platform_data_dir,
+    FirstAnswer, HostError, HostErrorKind, HostPolicy, McpServer, Webhook, WebhookError,
+    WebhookKey, platform_data_dir,
 };
 pub use haft_ledger::{Recovery, StoredLedger};
 pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset};

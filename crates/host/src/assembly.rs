@@ -11,7 +11,7 @@ use haft_mcp::{
 };
 use haft_policy::{CedarPolicy, Finding};
 use haft_runtime::{
-    Runtime,
+    RulesInForce, Runtime,
     registry::{Entry, Registry},
 };
 use haft_tools::catalog::undo_tool;
@@ -26,8 +26,12 @@ use crate::{
 pub struct Assembly {
     /// Plans calls, and runs them if it has a record.
     pub runtime: Runtime,
-    /// The rules in force.
+    /// The rules it was assembled with.
     pub policy: Arc<CedarPolicy>,
+    /// The rules in force, which a running host may replace.
+    pub rules: Arc<RulesInForce>,
+    /// Whether tools are missing that rules may mention.
+    pub(crate) tools_are_missing: bool,
     /// MCP servers that are not mounted yet.
     pub mounts: Arc<MountPlan>,
 }
@@ -55,7 +59,7 @@ impl Assembly {
                 "give your own tool another name, or list every tool: catalog = \"full\" under [mcp]",
             )
         };
-        let tools = catalog::tools(registry, Arc::clone(&self.policy) as _);
+        let tools = catalog::tools(registry, Arc::clone(&self.rules));
         let tools = tools.map_err(|error| taken(chain(&error)))?;
         registry
             .register(&ProviderId::builtin(), tools)
@@ -71,6 +75,18 @@ impl Assembly {
     pub fn mount_to_look(&self) -> Result<(), HostError> {
         // Nothing is started, so there is nothing to keep alive.
         self.mount(&Arc::default(), UnseenServer::Leave).map(drop)
+    }
+
+    /// Refuses rules of which one has no effect with the registered tools: a misspelt `deny` must
+    /// not pass as no rule.
+    pub(crate) fn check(&self, policy: &CedarPolicy) -> Result<(), HostError> {
+        match self.findings_in(policy).first() {
+            // A rule about a script that is not trusted right now is not a mistake.
+            Some(finding) if !self.tools_are_missing => {
+                Err(HostError::config(problem(finding), finding.hint()))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Rules that have no effect with the registered tools.

@@ -12,13 +12,15 @@ use haft_contract::{
 };
 use haft_mcp::{client::Clients, upstream::supervise::UnseenServer};
 use haft_policy::{CedarPolicy, PolicySource};
-use haft_runtime::{Runtime, RuntimeBuilder};
+use haft_runtime::{RulesInForce, Runtime, RuntimeBuilder};
 use haft_tools::catalog::undo_tool;
 
 use crate::{
-    assembly::{Assembly, problem},
-    config::Settings,
+    assembly::Assembly,
+    config::{Settings, timeouts::TimeoutSettings},
     error::{HostError, chain},
+    follow_trust::FollowedFile,
+    host_policy::rules_of,
     mount::MountPlan,
     own_tools,
     readiness::{KnownTiers, Readiness},
@@ -38,6 +40,7 @@ pub struct HostBuilder {
     pub(crate) parts: AssemblyParts,
     pub(crate) script_secrets: ScriptSecrets,
     notes: Vec<String>,
+    pub(crate) followed: Option<FollowedFile>,
 }
 
 /// The parts of an [`Assembly`], before there is a workspace.
@@ -46,6 +49,7 @@ pub(crate) struct AssemblyParts {
     policy: Arc<CedarPolicy>,
     mounts: Arc<MountPlan>,
     suggest: Suggest,
+    timeouts: TimeoutSettings,
     scripts_refused: bool,
     readiness: Readiness,
 }
@@ -84,6 +88,7 @@ impl HostBuilder {
             policy,
             mounts: Arc::new(mounts),
             suggest,
+            timeouts: TimeoutSettings::default(),
             scripts_refused: false,
             readiness: Readiness::default(),
         };
@@ -103,6 +108,7 @@ impl HostBuilder {
             parts,
             script_secrets: ScriptSecrets::default(),
             notes: Vec::new(),
+            followed: None,
         }
     }
 
@@ -114,6 +120,7 @@ impl HostBuilder {
             AfterEdit::Nothing
         };
         let rules_file = settings.rules_file_name();
+        let followed = FollowedFile::of(&settings.places);
         let mut notes = settings.notes.clone();
         if settings.sources.is_empty() && notes.is_empty() {
             notes.push(format!(
@@ -129,7 +136,11 @@ impl HostBuilder {
         let reader: Arc<dyn ReadSecret> = Arc::new(script_secrets.clone());
         let scripts = own_tools::trusted_scripts(&settings, &reader)?;
         notes.extend(scripts.refused.iter().cloned());
-        let readiness = Readiness::of(&settings, sandbox_options(&settings).profile);
+        let mut readiness = Readiness::of(&settings, sandbox_options(&settings).profile);
+        let modes = settings.policy.tool_settings().sandboxes();
+        readiness.modes = modes
+            .map(|(tool, mode)| (tool.as_str().to_owned(), mode))
+            .collect();
         let policy = Arc::new(settings.policy);
         let mut suggest = Suggest::new(settings.sources, Arc::clone(&policy), rules_file, after);
         if let Some(tool) = undo_tool() {
@@ -137,6 +148,7 @@ impl HostBuilder {
         }
         let mut runtime = Runtime::builder()
             .limits(settings.limits)
+            .timeouts(settings.timeouts.timeouts())
             .loop_guard(settings.loop_guard.guard())
             .provider(ProviderId::builtin(), builtins)
             .provider(ProviderId::script(), scripts.tools);
@@ -148,13 +160,15 @@ impl HostBuilder {
             policy,
             mounts,
             suggest,
+            timeouts: settings.timeouts,
             scripts_refused: !scripts.refused.is_empty(),
             readiness,
         };
         let mut builder = Self::of(workspace, record, parts);
         builder.notes = notes;
         builder.script_secrets = script_secrets;
-        Ok(builder.sandboxes(BTreeMap::new()))
+        builder.followed = followed;
+        Ok(builder)
     }
 
     /// As [`Self::from_settings`], but in the directory on this machine, wherever the workspace is.
@@ -180,13 +194,10 @@ impl HostBuilder {
     /// Sets the confinement that code asks for. If a rule covers the same tool, the stronger one
     /// applies.
     pub fn sandboxes(mut self, in_code: BTreeMap<String, SandboxMode>) -> Self {
-        let mut modes = in_code;
-        for (tool, mode) in self.parts.policy.tool_settings().sandboxes() {
-            let said = modes.entry(tool.as_str().to_owned()).or_insert(mode);
-            *said = mode.max(*said);
-        }
-        self.parts.readiness.modes = modes.clone();
-        for (tool, mode) in modes {
+        for (tool, mode) in in_code {
+            let known = self.parts.readiness.modes.entry(tool.clone());
+            let known = known.or_insert(mode);
+            *known = mode.max(*known);
             self.parts.runtime = self.parts.runtime.sandbox(tool, mode);
         }
         self
@@ -274,35 +285,32 @@ impl AssemblyParts {
         self
     }
 
-    /// Builds the runtime and checks the rules against its tools: a misspelt `deny` must not pass
-    /// as no rule.
+    /// Builds the runtime and checks the rules against its tools.
     pub(crate) fn checked(self, operations: Operations) -> Result<Assembly, HostError> {
-        // A rule about a script that is not trusted right now is not a mistake.
-        let tools_are_missing = self.scripts_refused;
         let assembly = self.on(operations)?;
-        match assembly.findings().first() {
-            Some(finding) if !tools_are_missing => {
-                Err(HostError::config(problem(finding), finding.hint()))
-            }
-            Some(_) | None => Ok(assembly),
-        }
+        assembly.check(&assembly.policy)?;
+        Ok(assembly)
     }
 
     fn on(self, operations: Operations) -> Result<Assembly, HostError> {
         let tiers = operations.tiers.clone();
+        let rules = Arc::new(RulesInForce::new(rules_of(&self.policy)));
         let built = self
             .runtime
             .operations(operations)
-            .policy(Arc::clone(&self.policy) as _)
+            .rules(Arc::clone(&rules))
             .build();
         let runtime = built.map_err(|error| {
             HostError::config(chain(&error), "give every tool a name of its own")
         })?;
+        self.timeouts.check(&runtime, self.scripts_refused)?;
         self.readiness.apply(runtime.registry(), &tiers);
         self.suggest.know(runtime.registry());
         Ok(Assembly {
             runtime,
             policy: self.policy,
+            rules,
+            tools_are_missing: self.scripts_refused,
             mounts: self.mounts,
         })
     }

@@ -7,14 +7,16 @@ use std::sync::Arc;
 use haft_contract::host::{Ledger, LedgerError};
 use haft_ledger::{Recovery, StoredLedger};
 use haft_mcp::upstream::supervise::Fleet;
-use haft_policy::CedarPolicy;
 use haft_runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     assembly::Assembly,
     builder::{HostBuilder, MountOptions},
+    config::{Env, resolve::Overrides},
     error::HostError,
+    follow_trust::{FollowedFile, follow},
+    host_policy::HostPolicy,
     mount::{MountPlan, accept, report},
     record::Record,
 };
@@ -22,6 +24,8 @@ use crate::{
 /// A runtime with its record and its mounted servers.
 pub struct Host {
     assembly: Assembly,
+    policy: Arc<HostPolicy>,
+    followed: Option<FollowedFile>,
     record: Record,
     servers: Arc<Fleet>,
     reporting: CancellationToken,
@@ -37,6 +41,7 @@ impl Host {
             mounting,
             parts,
             script_secrets,
+            followed,
             ..
         } = builder;
         let operations = workspace.open().await?;
@@ -56,13 +61,17 @@ impl Host {
                 return Err(error);
             }
         };
+        let policy = Arc::new(HostPolicy::new(assembly.clone()));
         let reporting = CancellationToken::new();
         if mounting.reported {
             let (plan, fleet) = (Arc::clone(&assembly.mounts), Arc::clone(&servers));
-            tokio::spawn(report(plan, fleet, reporting.clone()));
+            let policy = Arc::clone(&policy);
+            tokio::spawn(report(plan, fleet, policy, reporting.clone()));
         }
         Ok(Self {
             assembly,
+            policy,
+            followed,
             record,
             servers,
             reporting,
@@ -74,9 +83,19 @@ impl Host {
         &self.assembly.runtime
     }
 
-    /// The rules in force.
-    pub fn policy(&self) -> &Arc<CedarPolicy> {
-        &self.assembly.policy
+    /// The rules in force, and replacing them.
+    pub fn policy(&self) -> &HostPolicy {
+        &self.policy
+    }
+
+    /// Replaces the rules whenever `haft trust` accepts another text of the workspace's
+    /// configuration file, found as it was at the start. Until this host is closed.
+    pub fn follow_trust(&self, env: &Env, overrides: &Overrides) {
+        if let Some(file) = self.followed.clone() {
+            let (env, overrides) = (env.clone(), overrides.clone());
+            let (policy, cancel) = (Arc::clone(&self.policy), self.reporting.clone());
+            tokio::spawn(follow(file, env, overrides, policy, cancel));
+        }
     }
 
     /// The configured MCP servers.

@@ -16,8 +16,10 @@ mod data_dir;
 mod desktop;
 pub mod error;
 mod first_answer;
+mod follow_trust;
 pub mod grant_history;
 mod host;
+mod host_policy;
 pub mod mount;
 pub mod orphans;
 mod other_places;
@@ -51,6 +53,7 @@ pub use self::{
     error::{HostError, HostErrorKind},
     first_answer::FirstAnswer,
     host::Host,
+    host_policy::HostPolicy,
     other_places::OtherPlaces,
     own_tools::{ConfiguredScript, ScriptEntry, configured_scripts},
     record::{Record, RecordOptions},

@@ -161,7 +161,7 @@ pub(crate) fn server_lacks(server: &ServerSettings, profile: &Profile) -> Option
     let id = &server.id;
     let until = WithheldUntil::Ready;
     for (name, reference) in &server.secrets {
-        if let Err(why) = reference.read() {
+        if let Err(why) = reference.read_secret() {
             return Some(WithheldReason {
                 until,
                 reason: format!("the secret `{name}` of the server `{id}` is missing: {why}"),

@@ -25,9 +25,10 @@ use crate::{
     no_record::NoRecord,
     nobody::NobodyToAsk,
     pending_questions::PendingQuestions,
-    registry::{Registry, RegistryError},
+    registry::{Registry, RegistryError, Timeouts},
+    rules::{RulesInForce, WorkspaceRules},
     runtime::Runtime,
-    workspace::{HostAccess, OneWorkspace, Workspace, Workspaces},
+    workspace::{HostAccess, OneWorkspace, WorkspaceBuilder, Workspaces},
 };
 
 /// Builds a [`Runtime`].
@@ -35,7 +36,7 @@ pub struct RuntimeBuilder {
     workspaces: Option<Arc<dyn Workspaces>>,
     workspace_id: Option<WorkspaceId>,
     operations: Option<Operations>,
-    policy: Option<Arc<dyn Policy>>,
+    rules: Option<Arc<RulesInForce>>,
     ledger: Option<Arc<dyn Ledger>>,
     approver: Arc<dyn ErasedApprover>,
     clock: Arc<dyn Clock>,
@@ -44,6 +45,7 @@ pub struct RuntimeBuilder {
     sandbox: HashMap<String, SandboxMode>,
     egress: HostAccess,
     limits: Limits,
+    timeouts: Timeouts,
     loop_guard: LoopGuard,
     tools: Vec<(ProviderId, Vec<Arc<dyn ErasedTool>>)>,
     refused: Option<NameError>,
@@ -73,7 +75,7 @@ impl RuntimeBuilder {
             workspaces: None,
             workspace_id: None,
             operations: None,
-            policy: None,
+            rules: None,
             ledger: None,
             approver: Arc::new(NobodyToAsk::default()),
             clock: Arc::new(SystemClock),
@@ -82,6 +84,7 @@ impl RuntimeBuilder {
             sandbox: HashMap::new(),
             egress: HostAccess::default(),
             limits: Limits::default(),
+            timeouts: Timeouts::new(),
             loop_guard: LoopGuard::default(),
             tools: Vec::new(),
             refused: None,
@@ -112,8 +115,14 @@ impl RuntimeBuilder {
 
     /// Who may do what.
     #[must_use]
-    pub fn policy(mut self, policy: Arc<dyn Policy>) -> Self {
-        self.policy = Some(policy);
+    pub fn policy(self, policy: Arc<dyn Policy>) -> Self {
+        self.rules(Arc::new(RulesInForce::new(WorkspaceRules::new(policy))))
+    }
+
+    /// Who may do what, by a host that keeps its rules to replace them.
+    #[must_use]
+    pub fn rules(mut self, rules: Arc<RulesInForce>) -> Self {
+        self.rules = Some(rules);
         self
     }
 
@@ -187,6 +196,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Sets how long calls run that ask for no other time, instead of what their tools say.
+    #[must_use]
+    pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.timeouts = timeouts;
+        self
+    }
+
     /// Sets after how many repetitions a session is warned and a person is asked.
     #[must_use]
     pub fn loop_guard(mut self, loop_guard: LoopGuard) -> Self {
@@ -216,7 +232,7 @@ impl RuntimeBuilder {
         if let Some(error) = self.refused {
             return Err(error.into());
         }
-        let registry = Registry::new();
+        let registry = Registry::with_timeouts(self.timeouts);
         for (provider, tools) in self.tools {
             registry.register(&provider, tools)?;
         }
@@ -226,8 +242,8 @@ impl RuntimeBuilder {
             (Some(workspaces), None) => workspaces,
             (None, None) => return Err(BuildError::Missing("the operations of a workspace")),
             (None, Some(operations)) => {
-                let policy = self.policy.ok_or(BuildError::Missing("a policy"))?;
-                let mut workspace = Workspace::builder(operations, policy)
+                let rules = self.rules.ok_or(BuildError::Missing("a policy"))?;
+                let mut workspace = WorkspaceBuilder::new(operations, rules)
                     .registry(Arc::clone(&registry))
                     .shared_approver(self.approver)
                     .sandbox(Arc::new(self.sandbox))

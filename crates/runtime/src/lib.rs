@@ -33,6 +33,7 @@ pub mod pipeline;
 mod preview;
 mod record;
 pub mod registry;
+mod rules;
 mod runtime;
 mod session_key;
 mod todo_list;
@@ -48,6 +49,7 @@ pub use self::{
     loops::{LOOP_GUARD, LoopGuard},
     nobody::NobodyToAsk,
     pipeline::DryRun,
+    rules::{RulesInForce, WorkspaceRules},
     runtime::Runtime,
     todo_list::{TODO_TOOL, list_set_by},
     workspace::{

@@ -240,7 +240,7 @@ fn commands(
         plan,
         grants: &[],
     };
-    let policy = &call.workspace.policy;
+    let policy = &call.rules.policy;
     let read = std::panic::catch_unwind(AssertUnwindSafe(|| policy.commands(&question)))
         .map_err(|_| cannot_be_shown("its commands could not be read"))?;
     if !read.is_empty() {

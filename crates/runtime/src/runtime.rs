@@ -348,6 +348,7 @@ impl Runtime {
             tools: workspace.registry.snapshot(),
             call: Box::new(CallState {
                 engine: Arc::clone(&self.engine),
+                rules: workspace.rules.current(),
                 workspace,
                 recording: Arc::clone(recording),
                 id: request.id,

@@ -26,6 +26,7 @@ use crate::{
     halt::HaltedCall,
     nobody::NobodyToAsk,
     registry::{Entry, Registry},
+    rules::{RulesInForce, WorkspaceRules},
 };
 
 /// Supplies open workspaces. The only place that decides whether a principal may use one.
@@ -136,7 +137,7 @@ pub struct Workspace {
     owner: Option<TenantId>,
     pub(crate) operations: Operations,
     pub(crate) registry: Arc<Registry>,
-    pub(crate) policy: Arc<dyn Policy>,
+    pub(crate) rules: Arc<RulesInForce>,
     pub(crate) approver: Arc<dyn ErasedApprover>,
     sandbox: Arc<HashMap<String, SandboxMode>>,
     egress: Arc<HostAccess>,
@@ -157,7 +158,8 @@ pub struct HostAccess {
 impl Workspace {
     /// Starts building a workspace over these operations, under these rules.
     pub fn builder(operations: Operations, policy: Arc<dyn Policy>) -> WorkspaceBuilder {
-        WorkspaceBuilder::new(operations, policy)
+        let rules = RulesInForce::new(WorkspaceRules::new(policy));
+        WorkspaceBuilder::new(operations, Arc::new(rules))
     }
 
     /// Its id.
@@ -175,17 +177,23 @@ impl Workspace {
         &self.registry
     }
 
+    /// Its rules, now and as they change.
+    pub fn rules(&self) -> &Arc<RulesInForce> {
+        &self.rules
+    }
+
     /// The tools that a principal is shown: not quarantined, and not denied for every input.
     pub fn tools_for(&self, principal: &Principal) -> Vec<Arc<Entry>> {
         let tools = self.registry.snapshot();
         let tools = tools.page(0, tools.len()).iter();
-        let shown = tools.filter(|entry| self.shows(principal, entry));
+        let rules = self.rules.current();
+        let shown = tools.filter(|entry| rules.shows(principal, entry));
         shown.map(Arc::clone).collect()
     }
 
     /// Whether a principal is shown a tool: not quarantined, and not denied for every input.
     pub fn shows(&self, principal: &Principal, entry: &Entry) -> bool {
-        entry.is_shown_to(principal, &*self.policy)
+        self.rules.current().shows(principal, entry)
     }
 
     /// Whether it belongs to this principal's tenant. The supplier has already checked this; this
@@ -196,11 +204,12 @@ impl Workspace {
             .is_none_or(|owner| *owner == principal.tenant)
     }
 
-    /// The confinement a tool's processes need: what the operator configured, or the tool's own
-    /// default.
-    pub(crate) fn sandbox_mode(&self, entry: &Entry) -> SandboxMode {
-        let configured = self.sandbox.get(entry.key().tool.as_str());
-        configured.copied().unwrap_or(entry.spec().sandbox)
+    /// The confinement a tool's processes need: the stronger of what these rules and the host's
+    /// code say, or the tool's own default.
+    pub(crate) fn sandbox_mode(&self, rules: &WorkspaceRules, entry: &Entry) -> SandboxMode {
+        let in_code = self.sandbox.get(entry.key().tool.as_str()).copied();
+        let configured = in_code.max(rules.sandbox_of(entry));
+        configured.unwrap_or(entry.spec().sandbox)
     }
 
     /// The hosts a child of this principal may reach. `None` on the host, where nothing could
@@ -261,7 +270,7 @@ pub struct WorkspaceBuilder {
 }
 
 impl WorkspaceBuilder {
-    fn new(operations: Operations, policy: Arc<dyn Policy>) -> Self {
+    pub(crate) fn new(operations: Operations, rules: Arc<RulesInForce>) -> Self {
         Self {
             id: None,
             workspace: Workspace {
@@ -269,7 +278,7 @@ impl WorkspaceBuilder {
                 owner: None,
                 operations,
                 registry: Arc::new(Registry::new()),
-                policy,
+                rules,
                 approver: Arc::new(NobodyToAsk::default()),
                 sandbox: Arc::default(),
                 egress: Arc::default(),
@@ -290,6 +299,13 @@ impl WorkspaceBuilder {
     #[must_use]
     pub fn owner(mut self, tenant: TenantId) -> Self {
         self.workspace.owner = Some(tenant);
+        self
+    }
+
+    /// Its rules, where they can be replaced or are shared with other workspaces.
+    #[must_use]
+    pub fn rules(mut self, rules: Arc<RulesInForce>) -> Self {
+        self.workspace.rules = rules;
         self
     }
 

@@ -81,6 +81,9 @@ pub(crate) fn consequences(settings: &Settings) -> Page {
     for (key, value) in settings.limits_set.iter() {
         page = page.field("limit", format!("{key} = {value}"));
     }
+    for (name, seconds) in settings.timeouts.iter() {
+        page = page.field("timeout", format!("{name} = {seconds} s"));
+    }
     for (key, value) in settings.loop_guard.iter() {
         page = page.field("loop guard", format!("{key} = {value}"));
     }

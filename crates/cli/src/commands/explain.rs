@@ -59,7 +59,9 @@ pub(crate) async fn run(args: &ExplainArgs, app: &App) -> Result<Exit, Stop> {
         .events(&TenantId::local(), call.id)
         .await
         .map_err(|error| Stop::ledger(&error))?;
-    let decision = event(&events, "decided").and_then(|body| DecisionView::deserialize(body).ok());
+    // The last one: newer rules may have overruled the first before the call started.
+    let decided = events.iter().rev().find(|event| event.kind == "decided");
+    let decision = decided.and_then(|event| DecisionView::deserialize(&event.body).ok());
     // Explaining the past must work even if today's configuration does not.
     let now = places
         .settings()

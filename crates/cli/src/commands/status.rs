@@ -7,7 +7,10 @@ use haft_contract::{
     host::{Approval, CallFilter, CallOutcome, CallQuery, Clock as _, History as _, StoredCall},
     todo::TodoItem,
 };
-use haft_host::todo_lists::{self, TodoList};
+use haft_host::{
+    state::running::{self, KeptRules},
+    todo_lists::{self, TodoList},
+};
 use haft_ledger::StoredLedger;
 use haft_runtime::SystemClock;
 use serde::Serialize;
@@ -51,6 +54,15 @@ struct StatusView {
     runs: Vec<CallView>,
     denied_today: Vec<CallView>,
     todo: Vec<TodoView>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    keeps_old_rules: Vec<KeptRulesView>,
+}
+
+/// A running Haft whose rules are not those that were trusted last.
+#[derive(Debug, Serialize)]
+struct KeptRulesView {
+    pid: u64,
+    why: String,
 }
 
 /// A session's list for programs.
@@ -104,6 +116,7 @@ pub(crate) async fn run(args: &StatusArgs, app: &App) -> Result<Exit, Stop> {
     };
     let lists = todo_lists::unfinished(&ledger, &TenantId::local(), lately).await;
     let lists = lists.map_err(|error| Stop::ledger(&error))?;
+    let kept = running::kept_rules(&app.places()?.data_dir);
     if app.output.format() == Format::Json {
         let view = |call: &StoredCall| {
             CallView::of(call).in_workspace(scope.workspaces.root_of_call(call))
@@ -117,11 +130,26 @@ pub(crate) async fn run(args: &StatusArgs, app: &App) -> Result<Exit, Stop> {
             runs: runs.iter().map(view).collect(),
             denied_today: denied.iter().map(view).collect(),
             todo: lists.iter().map(TodoView::of).collect(),
+            keeps_old_rules: kept
+                .into_iter()
+                .map(|KeptRules { pid, why }| KeptRulesView { pid, why })
+                .collect(),
         })?;
         return Ok(Exit::Ok);
     }
     let now = SystemClock.now();
-    let mut page = heading(&waiting_in_words(&waits), !waits.is_empty());
+    let mut page = kept.iter().fold(Page::new(), |page, kept| {
+        page.styled(
+            Style::Warn,
+            format!(
+                "process {} keeps its old rules until it is started again: ",
+                kept.pid
+            ),
+        )
+        .text(&kept.why)
+        .end()
+    });
+    page = page.page(heading(&waiting_in_words(&waits), !waits.is_empty()));
     if !waits.is_empty() {
         let shown: Vec<Approval> = waits.iter().take(MAX_SHOWN).cloned().collect();
         page = page.page(approvals::list(&ledger, &shown, &scope, now).await);

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::terminal::{Page, Style};
 
+/// How many digits of a version a person is shown.
+const SHORT_VERSION: usize = 10;
+
 /// A decision. It has the same shape as in the record, so that it parses both.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct DecisionView {
@@ -58,7 +61,7 @@ impl DecisionView {
         if !self.withheld.is_empty() {
             page = page.field("left out", self.withheld.join(", "));
         }
-        page.field("policy", &self.policy)
+        page.field("policy", short_version(&self.policy))
     }
 }
 
@@ -79,6 +82,16 @@ impl std::fmt::Display for RuleView {
             Some(line) => write!(f, "`{}` at {}:{line}", self.text, self.source),
             None => write!(f, "`{}` ({})", self.text, self.source),
         }
+    }
+}
+
+/// The version of the rules, as short as a person can still compare. JSON has all of it.
+pub(crate) fn short_version(policy: &str) -> String {
+    let (kind, hash) = policy.split_once(':').unwrap_or(("", policy));
+    let short: String = hash.chars().take(SHORT_VERSION).collect();
+    match kind {
+        "" => short,
+        kind => format!("{kind}:{short}"),
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{
     bars::bytes,
     call::{CallView, outcome_style},
-    decision::{DecisionView, verdict_style},
+    decision::{DecisionView, short_version, verdict_style},
     time,
 };
 use crate::terminal::{Page, Style};
@@ -283,6 +283,8 @@ fn decided(body: &Value) -> Page {
     if !texts(body, "grants").is_empty() {
         page = page.page(note("a standing approval covers it"));
     }
+    let version = short_version(&decision.policy);
+    page = page.page(note(&format!("under rules {version}")));
     page
 }
 

@@ -178,7 +178,7 @@ impl Stage {
             (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "[TIME]"),
             (r"\d\d-\d\d \d\d:\d\d:\d\d", "[TIME]"),
             (r"[0-9a-f]{64}", "[SHA256]"),
-            (r"sha256:[0-9a-f]{24}", "[VERSION]"),
+            (r"sha256:[0-9a-f]{10}([0-9a-f]{14})?\b", "[VERSION]"),
             (r"\d+(\.\d)? (µs|ms|s)\b", "[DURATION]"),
             (r#""(\w+)_us":\d+"#, r#""${1}_us":[MICROSECONDS]"#),
         ] {

@@ -30,6 +30,7 @@ mod openai_responses;
 mod opening;
 mod place;
 mod readme;
+mod replaced_rules;
 mod sample;
 mod scenarios;
 mod shapes;

@@ -3,7 +3,7 @@
 use haft_policy::PolicySource;
 use toml::de::{DeTable, DeValue};
 
-use super::keys::{ConfigKey, KeyTable, tables};
+use super::keys::{ANY_NAME, ConfigKey, KeyTable, tables};
 
 /// A value of a key, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,9 @@ pub fn effective_values(sources: &[PolicySource]) -> Vec<EffectiveValue> {
                 .flat_map(|parsed| written(parsed, table, key))
                 .collect();
             let twice = |one: &EffectiveValue, all: &[EffectiveValue]| {
-                all.iter().filter(|other| other.table == one.table).count() > 1
+                let same =
+                    |other: &&EffectiveValue| (&other.table, &other.key) == (&one.table, &one.key);
+                all.iter().filter(same).count() > 1
             };
             let all = set.clone();
             for value in &mut set {
@@ -71,7 +73,7 @@ pub fn effective_values(sources: &[PolicySource]) -> Vec<EffectiveValue> {
             if let Some(default) = key
                 .default
                 .as_ref()
-                .filter(|_| set.is_empty() && has_default)
+                .filter(|_| set.is_empty() && has_default && key.key != ANY_NAME)
             {
                 set.push(EffectiveValue {
                     table: table.name.clone(),
@@ -92,21 +94,25 @@ fn written(parsed: &ParsedSource<'_>, table: &KeyTable, key: &ConfigKey) -> Vec<
     let source = parsed.source;
     let mut found = Vec::new();
     for (name, place) in places(&parsed.document, &table.name) {
-        let Some((written, value)) = place.get_key_value(key.key.as_str()) else {
-            continue;
-        };
-        let before = source.text.get(..written.span().start).unwrap_or_default();
-        let text = source.text.get(value.span()).unwrap_or_default();
-        found.push(EffectiveValue {
-            table: name,
-            key: key.key.clone(),
-            value: text.split_whitespace().collect::<Vec<_>>().join(" "),
-            origin: ValueOrigin::File {
-                name: source.name.clone(),
-                line: before.matches('\n').count() + 1,
-            },
-            both: String::new(),
+        let others = |written: &str| table.keys.iter().all(|other| other.key != written);
+        let written = place.iter().filter(|(written, _)| match key.key.as_str() {
+            ANY_NAME => others(written.get_ref()),
+            key => written.get_ref() == key,
         });
+        for (written, value) in written {
+            let before = source.text.get(..written.span().start).unwrap_or_default();
+            let text = source.text.get(value.span()).unwrap_or_default();
+            found.push(EffectiveValue {
+                table: name.clone(),
+                key: written.get_ref().to_string(),
+                value: text.split_whitespace().collect::<Vec<_>>().join(" "),
+                origin: ValueOrigin::File {
+                    name: source.name.clone(),
+                    line: before.matches('\n').count() + 1,
+                },
+                both: String::new(),
+            });
+        }
     }
     found
 }

@@ -1,6 +1,7 @@
 //! Reads the part of `haft.toml` that is not policy: `[workspace]`, `[record]`, `[scripts]`, the
-//! tools built from configuration, and, in separate source files, `[limits]`, `[loop_guard]`,
-//! `[sandbox]`, `[ssh]`, `[docker]` and `[mcp]`. `haft-policy` reads the rest of the same text.
+//! tools built from configuration, and, in separate source files, `[limits]`, `[timeouts]`,
+//! `[loop_guard]`, `[sandbox]`, `[ssh]`, `[docker]` and `[mcp]`. `haft-policy` reads the rest of the
+//! same text.
 //!
 //! Nothing is ignored: an unknown key is an error with its line, because a misspelt limit is no
 //! limit.
@@ -21,6 +22,7 @@ use super::{
     mcp::{self, McpSettings},
     sandbox::SandboxSettings,
     ssh::SshSettings,
+    timeouts::TimeoutSettings,
     undo::UndoSettings,
 };
 
@@ -29,6 +31,8 @@ use super::{
 pub struct ConfigFile {
     /// Caps, applied over the defaults.
     pub limits: LimitSettings,
+    /// How long calls run that ask for no other time.
+    pub timeouts: TimeoutSettings,
     /// When to intervene in a session that repeats itself.
     pub loop_guard: LoopGuardSettings,
     /// How clients over MCP are asked.
@@ -85,6 +89,7 @@ const TABLES: [&str; 19] = [
     "scopes",
     "tools",
     "limits",
+    "timeouts",
     "loop_guard",
     "approvals",
     "mcp",
@@ -149,6 +154,9 @@ impl Reader<'_> {
         self.known_keys(document, "the file", &TABLES);
         if let Some(limits) = self.table(document, "limits") {
             self.file.limits = self.limits(limits);
+        }
+        if let Some(table) = self.table(document, "timeouts") {
+            self.file.timeouts = self.timeouts(table);
         }
         if let Some(table) = self.table(document, "loop_guard") {
             self.file.loop_guard = self.loop_guard(table);

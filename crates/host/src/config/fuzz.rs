@@ -42,6 +42,10 @@ allow = ["read"]
 calls_in_flight = 4
 hard_deadline_ms = 3_600_000
 
+[timeouts]
+default = 60
+"process.poll" = 20
+
 [loop_guard]
 warn = 3
 ask = 6
@@ -249,6 +253,7 @@ fn shown(file: &ConfigFile) -> String {
     for server in &mut file.mcp.servers {
         server.place.clear();
     }
+    file.timeouts.forget_places();
     format!("{file:?}")
 }
 

@@ -52,6 +52,9 @@ pub struct ConfigKey {
     pub text: String,
 }
 
+/// The key that stands for any other, in a table whose keys are names.
+pub(crate) const ANY_NAME: &str = "NAME";
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KeyTables {
@@ -91,8 +94,14 @@ impl KeyTable {
         for line in base.chain(&key.needs) {
             let _ = write!(text, "\n{line}");
         }
-        let _ = write!(text, "\n{} = {example}", key.key);
+        let name = key.key.replace(ANY_NAME, entry);
+        let _ = write!(text, "\n{name} = {example}");
         Some(text)
+    }
+
+    /// The key that stands for any name, if it has one.
+    fn any_name(&self) -> Option<&ConfigKey> {
+        self.keys.iter().find(|key| key.key == ANY_NAME)
     }
 }
 
@@ -163,14 +172,15 @@ pub fn schema() -> Json {
     let mut root = Map::new();
     for table in tables() {
         let mut properties = Map::new();
-        for key in table.keys.iter().filter(|key| key.kind != "table") {
+        let named = |key: &&ConfigKey| key.kind != "table" && key.key != ANY_NAME;
+        for key in table.keys.iter().filter(named) {
             properties.insert(key.key.clone(), property(key));
         }
         let table_schema = json!({
             "type": "object",
             "description": table.text,
             "properties": properties,
-            "additionalProperties": false,
+            "additionalProperties": table.any_name().map_or(Json::from(false), property),
         });
         for name in names(&table.name) {
             place(&mut root, name, table_schema.clone());

@@ -27,11 +27,13 @@ use super::{
     docker::DockerSettings,
     env::Env,
     file::{self, ConfiguredTool},
+    leads_through::{leads_through, real},
     limits::LimitSettings,
     loop_guard::LoopGuardSettings,
     mcp::{McpSettings, Target},
     sandbox::SandboxSettings,
     ssh::SshSettings,
+    timeouts::TimeoutSettings,
     trust::{Trust, TrustStore, sha256},
     undo::UndoSettings,
 };
@@ -109,6 +111,8 @@ pub struct Settings {
     pub limits: Limits,
     /// The caps that the files set.
     pub limits_set: LimitSettings,
+    /// How long calls run that ask for no other time.
+    pub timeouts: TimeoutSettings,
     /// When to intervene in a session that repeats itself.
     pub loop_guard: LoopGuardSettings,
     /// How clients over MCP are asked.
@@ -385,6 +389,7 @@ impl Settings {
             .collect();
         let mut problems: Vec<Problem> = Vec::new();
         let mut limits_set = LimitSettings::default();
+        let mut timeouts = TimeoutSettings::default();
         let mut loop_guard = LoopGuardSettings::default();
         let mut asking = AskingSettings::default();
         let mut catalog = CatalogSettings::default();
@@ -400,6 +405,7 @@ impl Settings {
             match file::parse(source) {
                 Ok(file) => {
                     limits_set.join(&file.limits);
+                    timeouts.join(file.timeouts);
                     loop_guard.join(file.loop_guard);
                     asking.join(file.asking);
                     catalog.join(file.catalog);
@@ -446,6 +452,7 @@ impl Settings {
             policy,
             limits,
             limits_set,
+            timeouts,
             loop_guard,
             asking,
             catalog,
@@ -545,33 +552,6 @@ fn canonical(path: &Path) -> Result<PathBuf, HostError> {
             "name an existing directory with `--workspace`",
         )
     })
-}
-
-/// Whether a path leads into a directory or through it. A link there counts, wherever it points:
-/// anybody who can change the directory can change the link.
-fn leads_through(path: &Path, directory: &Path) -> bool {
-    let lies_in = |step: &Path| {
-        let name = step.file_name()?;
-        let parent = fs::canonicalize(step.parent()?).ok()?;
-        let place = parent.join(name);
-        Some(place.starts_with(directory) && place != directory)
-    };
-    real(path).starts_with(directory)
-        || path
-            .ancestors()
-            .any(|step| lies_in(step).unwrap_or_default())
-}
-
-/// The path with symlinks resolved as far as it exists.
-fn real(path: &Path) -> PathBuf {
-    for ancestor in path.ancestors() {
-        if let Ok(real) = fs::canonicalize(ancestor)
-            && let Ok(rest) = path.strip_prefix(ancestor)
-        {
-            return real.join(rest);
-        }
-    }
-    path.to_owned()
 }
 
 fn bytes_of(path: &Path) -> Result<Option<Vec<u8>>, HostError> {

@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeMap,
     fs, io,
-    os::unix::ffi::OsStrExt as _,
+    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
     path::{Path, PathBuf},
 };
 
@@ -55,6 +55,14 @@ pub enum Trust {
     Changed,
     /// It was never trusted.
     Never,
+}
+
+/// What differs whenever the pins of a data directory were written, since they are written whole
+/// into a file of its own; `None` if there are none.
+pub(crate) fn stamp(data_dir: &Path) -> Option<(u64, i64, i64, u64)> {
+    let there = fs::symlink_metadata(data_dir.join(STORE)).ok()?;
+    let (seconds, nanoseconds) = (there.mtime(), there.mtime_nsec());
+    Some((there.ino(), seconds, nanoseconds, there.size()))
 }
 
 impl TrustStore {

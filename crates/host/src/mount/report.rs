@@ -1,4 +1,5 @@
-//! Writes the state of this process's servers to a file, for `haft mcp status` in another process.
+//! Writes the state of this process's servers and rules to a file, for `haft mcp status` and
+//! `haft status` in another process.
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 
@@ -7,7 +8,10 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{MountPlan, status::ServerView};
-use crate::state::running::ProcessFile;
+use crate::{
+    host_policy::HostPolicy,
+    state::running::{KEPT_RULES, ProcessFile},
+};
 
 /// How often to check whether the servers' state changed.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
@@ -16,7 +20,12 @@ const REPORT_EVERY: Duration = Duration::from_millis(500);
 const BEGIN_TRIES: u32 = 10;
 
 /// Writes the state of this process's servers for `haft mcp status`, until cancelled.
-pub(crate) async fn report(plan: Arc<MountPlan>, fleet: Arc<Fleet>, cancel: CancellationToken) {
+pub(crate) async fn report(
+    plan: Arc<MountPlan>,
+    fleet: Arc<Fleet>,
+    policy: Arc<HostPolicy>,
+    cancel: CancellationToken,
+) {
     let running = match begin(&plan.defaults.data_dir, &cancel).await {
         Ok(Some(running)) => Arc::new(running),
         Ok(None) => return,
@@ -28,7 +37,10 @@ pub(crate) async fn report(plan: Arc<MountPlan>, fleet: Arc<Fleet>, cancel: Canc
     let mut written = Value::Null;
     loop {
         let servers: Vec<ServerView> = fleet.status().iter().map(ServerView::of).collect();
-        let now = json!({"pid": std::process::id(), "servers": servers});
+        let mut now = json!({"pid": std::process::id(), "servers": servers});
+        if let (Some(why), Some(status)) = (policy.kept_because(), now.as_object_mut()) {
+            status.insert(KEPT_RULES.to_owned(), why.into());
+        }
         if now != written {
             let (running, status) = (Arc::clone(&running), now.clone());
             let wrote = tokio::task::spawn_blocking(move || running.write(&status)).await;

@@ -17,6 +17,9 @@ use super::{pins, private};
 /// The directory, below that of mounted servers.
 const DIRECTORY: &str = "running";
 
+/// The key that says why a process keeps its old rules.
+pub(crate) const KEPT_RULES: &str = "kept_rules";
+
 /// The largest file that is read.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
@@ -91,6 +94,26 @@ pub fn read(data_dir: &Path) -> Vec<Value> {
         .filter_map(|path| private::read_own(&path, MAX_BYTES).ok().flatten())
         .filter_map(|bytes| serde_json::from_slice(&bytes).ok())
         .collect()
+}
+
+/// A running Haft whose rules are not those that were trusted last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptRules {
+    /// The process.
+    pub pid: u64,
+    /// Why it keeps the old ones.
+    pub why: String,
+}
+
+/// Every running Haft that keeps old rules, because it cannot use those trusted last.
+pub fn kept_rules(data_dir: &Path) -> Vec<KeptRules> {
+    let of = |status: &Value| {
+        Some(KeptRules {
+            pid: status.get("pid")?.as_u64()?,
+            why: status.get(KEPT_RULES)?.as_str()?.to_owned(),
+        })
+    };
+    read(data_dir).iter().filter_map(of).collect()
 }
 
 /// Whether somebody holds a lock.

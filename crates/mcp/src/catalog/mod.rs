@@ -17,10 +17,9 @@ use std::sync::Arc;
 
 use haft_contract::{
     erased::{ErasedTool, erase},
-    host::Policy,
     name::NameError,
 };
-use haft_runtime::registry::Registry;
+use haft_runtime::{RulesInForce, registry::Registry};
 
 pub use self::{
     call::{CallTool, unwrap},
@@ -35,9 +34,9 @@ pub use self::{
 /// current contents of the registry they are registered in.
 pub fn tools(
     registry: &Arc<Registry>,
-    policy: Arc<dyn Policy>,
+    rules: Arc<RulesInForce>,
 ) -> Result<Vec<Arc<dyn ErasedTool>>, NameError> {
-    let shown = shown_tools::ShownTools::new(registry, policy);
+    let shown = shown_tools::ShownTools::new(registry, rules);
     let mut tools = vec![erase(FindTools::new(shown.clone()))?];
     for class in EffectClass::ALL {
         tools.push(Arc::new(CallTool::new(class, shown.clone())?));

@@ -3,20 +3,23 @@
 
 use std::sync::{Arc, Weak};
 
-use haft_contract::{ErrorKind, Principal, ToolError, host::Policy};
-use haft_runtime::registry::{Entry, Registry, Snapshot};
+use haft_contract::{ErrorKind, Principal, ToolError};
+use haft_runtime::{
+    RulesInForce,
+    registry::{Entry, Registry, Snapshot},
+};
 
 #[derive(Clone)]
 pub(super) struct ShownTools {
     registry: Weak<Registry>,
-    policy: Arc<dyn Policy>,
+    rules: Arc<RulesInForce>,
 }
 
 impl ShownTools {
-    pub(super) fn new(registry: &Arc<Registry>, policy: Arc<dyn Policy>) -> Self {
+    pub(super) fn new(registry: &Arc<Registry>, rules: Arc<RulesInForce>) -> Self {
         Self {
             registry: Arc::downgrade(registry),
-            policy,
+            rules,
         }
     }
 
@@ -28,6 +31,6 @@ impl ShownTools {
 
     /// Whether a principal is shown a tool.
     pub(super) fn shows(&self, principal: &Principal, entry: &Entry) -> bool {
-        entry.is_shown_to(principal, &*self.policy)
+        self.rules.current().shows(principal, entry)
     }
 }

@@ -24,6 +24,8 @@ const MAX_RESOURCES: usize = 64;
 /// The changes of an endpoint from now on.
 pub(super) struct Changes {
     tools: Option<watch::Receiver<u64>>,
+    /// Other rules may hide tools or show them.
+    rules: Option<watch::Receiver<u64>>,
     mounts: Option<broadcast::Receiver<Change>>,
 }
 
@@ -32,6 +34,7 @@ impl Changes {
         let workspace = served.workspace.as_ref();
         Self {
             tools: workspace.map(|workspace| workspace.registry().changes()),
+            rules: workspace.map(|workspace| workspace.rules().changes()),
             mounts: endpoint
                 .mounts_for(&served.caller)
                 .map(|mounts| mounts.changes()),
@@ -117,13 +120,11 @@ impl Changes {
 
     async fn take_one(&mut self, burst: &mut Burst) {
         loop {
-            let Self { tools, mounts } = self;
-            let of_tools = async {
-                match tools {
-                    Some(tools) => tools.changed().await.is_ok(),
-                    None => std::future::pending().await,
-                }
-            };
+            let Self {
+                tools,
+                rules,
+                mounts,
+            } = self;
             let of_mounts = async {
                 match mounts {
                     Some(mounts) => mounts.recv().await,
@@ -131,11 +132,17 @@ impl Changes {
                 }
             };
             tokio::select! {
-                alive = of_tools => {
+                alive = changed(tools) => {
                     if alive {
                         return burst.add(Change::Tools);
                     }
                     self.tools = None;
+                }
+                alive = changed(rules) => {
+                    if alive {
+                        return burst.add(Change::Tools);
+                    }
+                    self.rules = None;
                 }
                 change = of_mounts => match change {
                     Ok(change) => return burst.add(change),
@@ -148,6 +155,14 @@ impl Changes {
                 }
             }
         }
+    }
+}
+
+/// Waits for a count to change; forever if there is none. Whether it can change again.
+async fn changed(count: &mut Option<watch::Receiver<u64>>) -> bool {
+    match count {
+        Some(count) => count.changed().await.is_ok(),
+        None => std::future::pending().await,
     }
 }
 

@@ -9,7 +9,10 @@ use haft_contract::{
     host::Verdict,
 };
 use haft_mcp::catalog::{self, Catalog, Cost, EffectClass, Mode};
-use haft_runtime::registry::{Entry, Registry};
+use haft_runtime::{
+    RulesInForce, WorkspaceRules,
+    registry::{Entry, Registry},
+};
 use haft_testkit::{FixedPolicy, Harness, ScriptedApprover};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -127,6 +130,10 @@ fn mounted() -> Vec<(&'static str, Vec<Arc<dyn ErasedTool>>)> {
     ]
 }
 
+fn rules(policy: FixedPolicy) -> Arc<RulesInForce> {
+    Arc::new(RulesInForce::new(WorkspaceRules::new(Arc::new(policy))))
+}
+
 /// A runtime with an endpoint's tools: two built-ins, two servers, and what makes them searchable.
 struct Endpoint {
     harness: Harness,
@@ -147,7 +154,7 @@ impl Endpoint {
             let provider = ProviderId::parse(provider).unwrap();
             registry.register(&provider, tools).unwrap();
         }
-        let tools = catalog::tools(registry, Arc::new(policy.clone())).unwrap();
+        let tools = catalog::tools(registry, rules(policy.clone())).unwrap();
         registry.register(&ProviderId::builtin(), tools).unwrap();
         Self { harness }
     }
@@ -539,8 +546,7 @@ proptest! {
         for (provider, tools) in mounted() {
             registry.register(&ProviderId::parse(provider).unwrap(), tools).unwrap();
         }
-        let policy = Arc::new(FixedPolicy::allow_all());
-        let extra_tools = catalog::tools(&registry, policy).unwrap();
+        let extra_tools = catalog::tools(&registry, rules(FixedPolicy::allow_all())).unwrap();
         registry.register(&ProviderId::builtin(), extra_tools).unwrap();
         let mut wrapped = json!({"tool": inner});
         if let Some(text) = &arguments {

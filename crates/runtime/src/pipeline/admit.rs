@@ -1,13 +1,13 @@
 //! Waiting for a turn: locks on what the call touches. A call that rests on a person's approval,
-//! had to wait, or whose session has read from another source is then checked again: against the
-//! current rules, and for an approval also against the tool, the files and the programs it was
-//! given for.
+//! had to wait, whose session has read from another source, or whose rules were replaced, is then
+//! checked again: against the newest rules, which can only make it stricter, and for an approval
+//! also against the tool, the files and the programs it was given for.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use haft_contract::{
-    CallEvent, ErrorKind, Labels, Plan, SealedPlan, ToolError,
+    Access, CallEvent, ErrorKind, Labels, Plan, SealedPlan, ToolError,
     host::{Decision, Grant, Verdict},
     outcome::DeniedBy,
 };
@@ -60,7 +60,11 @@ pub async fn admit(authorized: Authorized) -> Result<AdmittedCall, HaltedCall> {
     // Taken before anything is judged: a call judged with more labels was judged with these too.
     let judged_with = planned.call.read_from();
     // Only with the locks held can no other call change the files.
-    if !matches!(basis, RunBasis::Policy) || !waited.is_zero() || has_read_more(&planned) {
+    if !matches!(basis, RunBasis::Policy)
+        || !waited.is_zero()
+        || has_read_more(&planned)
+        || rules_were_replaced(&planned)
+    {
         planned = Box::pin(judged_again(planned, &basis)).await?;
     }
     planned.call.recording.note(CallEvent::Admitted { waited });
@@ -109,16 +113,49 @@ fn has_read_more(planned: &PlannedCall) -> bool {
     planned.call.read_from() != *planned.plan.read_from()
 }
 
+/// Whether another version of the rules is in force than the one the call carries.
+fn rules_were_replaced(planned: &PlannedCall) -> bool {
+    let call = &planned.call;
+    !Arc::ptr_eq(&call.workspace.rules.current(), &call.rules)
+}
+
+/// Whether the newest rules demand a stronger confinement than the plan has. Its tier was chosen
+/// under the version the call carries.
+fn is_confined_too_weakly(planned: &PlannedCall) -> bool {
+    let call = &planned.call;
+    let is_command = |access: &Access| matches!(access, Access::Command(_));
+    let newest = call.workspace.rules.current();
+    planned.plan.accesses().iter().any(is_command)
+        && !call
+            .workspace
+            .sandbox_mode(&newest, &planned.entry)
+            .accepts(planned.plan.tier())
+}
+
 /// The current rules must still allow the call without asking, given what the session has read by
-/// now.
+/// now, and as it is confined.
 fn still_allowed(planned: PlannedCall, grants: &[Grant]) -> Result<PlannedCall, HaltedCall> {
     let decision = match judge_now(&planned, grants) {
         Ok(decision) => decision,
         Err(error) => return Err(planned.call.halt(error)),
     };
     match decision.verdict {
+        Verdict::Allow if is_confined_too_weakly(&planned) => {
+            let error = ToolError::new(
+                ErrorKind::Conflict,
+                "the rules changed while the call waited: they demand a stronger sandbox now",
+            )
+            .hint("repeat the call to run it there");
+            Err(overruled(planned, decision)
+                .call
+                .halt(error)
+                .denied_by(DeniedBy::Expired))
+        }
         Verdict::Allow => Ok(planned),
-        Verdict::Deny => Err(denied(planned, decision)),
+        Verdict::Deny => {
+            let planned = overruled(planned, Arc::clone(&decision));
+            Err(denied(planned, decision))
+        }
         Verdict::Ask => {
             let error = ToolError::new(
                 ErrorKind::Conflict,
@@ -133,9 +170,22 @@ fn still_allowed(planned: PlannedCall, grants: &[Grant]) -> Result<PlannedCall, 
                 ),
             )
             .hint("repeat the call to be asked");
-            Err(planned.call.halt(error).denied_by(DeniedBy::Expired))
+            Err(overruled(planned, decision)
+                .call
+                .halt(error)
+                .denied_by(DeniedBy::Expired))
         }
     }
+}
+
+/// Records that this decision takes the place of the earlier one, as a whole: the record names the
+/// version that decided how the call ended.
+fn overruled(mut planned: PlannedCall, decision: Arc<Decision>) -> PlannedCall {
+    planned.call.recording.note(CallEvent::Decided {
+        decision: Arc::clone(&decision),
+    });
+    planned.call.facts.decision = Some(decision);
+    planned
 }
 
 /// The current rules must not deny the call, and everything the approval binds must be unchanged.
@@ -149,6 +199,7 @@ async fn unchanged_since_approval(
         Err(error) => return Err(planned.call.halt(error)),
     };
     if decision.verdict == Verdict::Deny {
+        let planned = overruled(planned, Arc::clone(&decision));
         return Err(denied(planned, decision));
     }
     let Some(what) = changed(&planned, approved, &decision).await else {
@@ -169,7 +220,8 @@ async fn changed(
     decision: &Decision,
 ) -> Option<&'static str> {
     let facts = planned.call.facts.decision.as_ref();
-    if facts.is_none_or(|before| before.policy != decision.policy) {
+    let newest = planned.call.workspace.rules.current().version();
+    if facts.is_none_or(|before| before.policy != decision.policy) || decision.policy != newest {
         return Some("the rules");
     }
     // Its arguments were fixed before the session read more, so the approval holds, unless a rule

@@ -220,7 +220,7 @@ fn proposals(planned: &PlannedCall) -> Vec<GrantProposal> {
         plan: &planned.plan,
         grants: &[],
     };
-    let policy = &planned.call.workspace.policy;
+    let policy = &planned.call.rules.policy;
     // Proposals are a convenience: without one the person can still answer this once.
     std::panic::catch_unwind(AssertUnwindSafe(|| policy.proposals(&question))).unwrap_or_default()
 }

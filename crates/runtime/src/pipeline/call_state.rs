@@ -13,12 +13,15 @@ use tokio_util::sync::CancellationToken;
 use super::HaltedCall;
 use crate::{
     engine::Engine, halt::cancelled, input::RenamedParameters, labels::Session, loops::WatchedCall,
-    record::Recording, workspace::Workspace,
+    record::Recording, rules::WorkspaceRules, workspace::Workspace,
 };
 
 pub(crate) struct CallState {
     pub(crate) engine: Arc<Engine>,
     pub(crate) workspace: Arc<Workspace>,
+    /// The rules in force when the call was opened. Whatever judges, masks or shows the call reads
+    /// these; only `admit` looks at newer ones.
+    pub(crate) rules: Arc<WorkspaceRules>,
     pub(crate) recording: Arc<Recording>,
     pub(crate) id: CallId,
     pub(crate) principal: Arc<Principal>,

@@ -11,7 +11,7 @@ use haft_contract::{
 };
 
 use super::{HaltedCall, PlannedCall, call_state::CallState};
-use crate::{grant_finder::PolicyGrantFinder, registry::Entry};
+use crate::{grant_finder::PolicyGrantFinder, registry::Entry, rules::WorkspaceRules};
 
 /// A call that policy allows, or wants a person to approve.
 pub struct DecidedCall {
@@ -117,17 +117,35 @@ pub(super) fn judge(planned: &PlannedCall, grants: &[Grant]) -> Result<Arc<Decis
     judge_plan(&planned.call, &planned.entry, &planned.plan, grants)
 }
 
-/// The same for the plan as it would be sealed now, since the session may have read more.
+/// The same for the plan as it would be sealed now, since the session may have read more. If the
+/// rules were replaced meanwhile, the stricter of the call's own version and the newest decides; of
+/// two equal answers the newest counts.
 pub(super) fn judge_now(
     planned: &PlannedCall,
     grants: &[Grant],
 ) -> Result<Arc<Decision>, ToolError> {
-    let read_from = planned.call.read_from();
-    if read_from == *planned.plan.read_from() {
-        return judge(planned, grants);
+    let PlannedCall {
+        call, entry, plan, ..
+    } = planned;
+    let read_from = call.read_from();
+    let read_more;
+    let plan = if read_from == *plan.read_from() {
+        &**plan
+    } else {
+        read_more = SealedPlan::clone(plan).with_read_from(read_from);
+        &read_more
+    };
+    let own = judge_plan(call, entry, plan, grants)?;
+    let newest = call.workspace.rules.current();
+    if Arc::ptr_eq(&newest, &call.rules) {
+        return Ok(own);
     }
-    let plan = SealedPlan::clone(&planned.plan).with_read_from(read_from);
-    judge_plan(&planned.call, &planned.entry, &plan, grants)
+    let newest = judge_by(&newest, question(call, entry, plan, grants))?;
+    Ok(if newest.verdict >= own.verdict {
+        newest
+    } else {
+        own
+    })
 }
 
 /// The same for any plan of the call.
@@ -137,8 +155,11 @@ pub(super) fn judge_plan(
     plan: &SealedPlan,
     grants: &[Grant],
 ) -> Result<Arc<Decision>, ToolError> {
-    let question = question(call, entry, plan, grants);
-    let policy = &call.workspace.policy;
+    judge_by(&call.rules, question(call, entry, plan, grants))
+}
+
+fn judge_by(rules: &WorkspaceRules, question: Question<'_>) -> Result<Arc<Decision>, ToolError> {
+    let policy = &rules.policy;
     // Fail closed: a policy engine that panics has not allowed anything.
     std::panic::catch_unwind(AssertUnwindSafe(|| policy.decide(&question)))
         .map_err(|_| ToolError::new(ErrorKind::Denied, "the policy could not be evaluated"))
@@ -188,7 +209,7 @@ pub(super) async fn holding(planned: &PlannedCall) -> Vec<Grant> {
     let now = call.engine.clock.now();
     let store = call.engine.ledger.grants();
     let finder = PolicyGrantFinder {
-        policy: &*call.workspace.policy,
+        policy: &*call.rules.policy,
         question: question(call, &planned.entry, &planned.plan, &[]),
     };
     let workspace = planned.plan.workspace_id();

@@ -56,7 +56,7 @@ pub async fn plan(validated: ValidatedCall) -> Result<PlannedCall, HaltedCall> {
         Ok(targets) => targets,
         Err(error) => return Err(call.halt(error)),
     };
-    let mode = workspace.sandbox_mode(&entry);
+    let mode = workspace.sandbox_mode(&call.rules, &entry);
     let tier = match tier(&said, mode, operations, &entry) {
         Ok(tier) => tier,
         Err(error) => return Err(call.halt(error)),
@@ -274,7 +274,7 @@ async fn masks(call: &CallState, entry: &Entry, plan: &SealedPlan) -> (Masks, Ma
     if !plan.accesses().iter().any(is_command) {
         return (Masks::NONE, Masks::NONE);
     }
-    let policy = &call.workspace.policy;
+    let policy = &call.rules.policy;
     let wanted = std::panic::catch_unwind(AssertUnwindSafe(|| {
         policy.masks(&call.principal, &entry.facts(), plan.read_from())
     }));

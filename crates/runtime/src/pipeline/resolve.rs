@@ -98,7 +98,7 @@ fn unknown_tool(call: Box<CallState>, tools: &Snapshot, name: &str) -> HaltedCal
     // A tool this principal may not see is not suggested either.
     let visible = |name: &&str| {
         let entry = tools.get(name);
-        entry.is_some_and(|entry| entry.is_shown_to(&call.principal, &*call.workspace.policy))
+        entry.is_some_and(|entry| call.rules.shows(&call.principal, entry))
     };
     let near: Vec<String> = tools
         .nearest(name)

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use super::{
     fixed_arguments,
     render::{self, Format, Renderings},
+    timeouts::Timeouts,
     work,
 };
 use crate::{
@@ -51,11 +52,22 @@ pub struct Entry {
 impl Entry {
     /// Reads everything a tool says about itself.
     pub fn new(provider: &ProviderId, tool: Arc<dyn ErasedTool>) -> Self {
-        let (spec, mut input_schema) = (tool.spec(), tool.input_schema());
+        Self::timed(provider, tool, &Timeouts::new())
+    }
+
+    /// The same, with the run times that a host set.
+    pub(super) fn timed(
+        provider: &ProviderId,
+        tool: Arc<dyn ErasedTool>,
+        timeouts: &Timeouts,
+    ) -> Self {
+        let key = ToolKey::new(provider.clone(), tool.name().clone());
+        let (mut spec, mut input_schema) = (tool.spec(), tool.input_schema());
+        timeouts.apply(&key, &mut spec, &mut input_schema);
         let whole_schema = (!spec.fixed_arguments.is_empty()).then(|| input_schema.clone());
         fixed_arguments::leave_out(&mut input_schema, &spec.fixed_arguments);
         Self {
-            key: ToolKey::new(provider.clone(), tool.name().clone()),
+            key,
             spec,
             quarantine: unusable(&input_schema),
             withheld: tool.withheld(),

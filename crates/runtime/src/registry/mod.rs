@@ -11,6 +11,7 @@ mod plain_schema;
 mod render;
 mod search;
 mod snapshot;
+mod timeouts;
 mod words;
 mod work;
 
@@ -26,6 +27,7 @@ pub use self::{
     naming::sanitise,
     render::Format,
     snapshot::{Filter, Snapshot},
+    timeouts::Timeouts,
 };
 
 /// The most tools one registry holds.
@@ -39,6 +41,7 @@ pub struct Registry {
     changing: Mutex<()>,
     /// Counts changes, for subscribers that announce them.
     changes: watch::Sender<u64>,
+    timeouts: Timeouts,
 }
 
 /// Why the registry refused a change.
@@ -76,7 +79,13 @@ pub enum RegistryError {
 impl Registry {
     /// An empty registry.
     pub fn new() -> Self {
+        Self::with_timeouts(Timeouts::new())
+    }
+
+    /// An empty registry whose tools run as long as this says.
+    pub fn with_timeouts(timeouts: Timeouts) -> Self {
         Self {
+            timeouts,
             current: ArcSwap::from_pointee(Snapshot::empty()),
             changing: Mutex::new(()),
             changes: watch::Sender::new(0),
@@ -102,7 +111,7 @@ impl Registry {
     ) -> Result<(), RegistryError> {
         let added = tools
             .into_iter()
-            .map(|tool| Arc::new(Entry::new(provider, tool)))
+            .map(|tool| Arc::new(Entry::timed(provider, tool, &self.timeouts)))
             .collect();
         self.change(|current| current.with_added(added))
     }
@@ -113,7 +122,7 @@ impl Registry {
         provider: &ProviderId,
         tool: Arc<dyn ErasedTool>,
     ) -> Result<(), RegistryError> {
-        let entry = Arc::new(Entry::new(provider, tool));
+        let entry = Arc::new(Entry::timed(provider, tool, &self.timeouts));
         self.change(|current| {
             current
                 .without(entry.key())?
@@ -134,7 +143,7 @@ impl Registry {
     ) -> Result<(), RegistryError> {
         let added: Vec<_> = tools
             .into_iter()
-            .map(|tool| Arc::new(Entry::new(provider, tool)))
+            .map(|tool| Arc::new(Entry::timed(provider, tool, &self.timeouts)))
             .collect();
         self.change(|current| current.without_provider(provider).with_added(added))
     }

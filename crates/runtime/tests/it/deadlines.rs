@@ -12,7 +12,7 @@ use haft_contract::{
     Access, Deadline, Effects, Terminal, WorkPath,
     ops::{Expected, WriteFile, WriteMode},
 };
-use haft_runtime::Limits;
+use haft_runtime::{Limits, registry::Timeouts};
 use haft_testkit::Harness;
 use serde_json::json;
 use tokio::time::Instant;
@@ -22,6 +22,10 @@ use crate::scripted::Scripted;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn harness() -> Harness {
+    timed(Timeouts::new())
+}
+
+fn timed(timeouts: Timeouts) -> Harness {
     let sleeper = Scripted::new("sleeper", |_, cx| async move {
         cx.cancel().cancelled().await;
         Err(haft_contract::ToolError::new(
@@ -40,6 +44,7 @@ fn harness() -> Harness {
     Harness::memory()
         .tools(vec![sleeper.tool()])
         .limits(limits)
+        .configure(|builder| builder.timeouts(timeouts))
         .build()
 }
 
@@ -59,6 +64,33 @@ async fn a_deadline_comes_from_the_tool_the_action_the_input_or_the_caller() {
     check(json!({"timeout_ms": 999_000}), None, SECOND * 60).await;
     check(json!({}), Some(SECOND * 5), SECOND * 5).await;
     check(json!({"action": "slow"}), None, SECOND * 200).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_sets_the_time_of_every_tool_of_one_or_of_an_action() {
+    let check = async |timeouts: &Timeouts, arguments: serde_json::Value, expect: u64| {
+        let harness = timed(timeouts.clone());
+        let started = Instant::now();
+        let outcome = harness.fail("sleeper", arguments).await;
+        assert_eq!(outcome.terminal, Terminal::TimedOut);
+        assert_eq!(started.elapsed().as_secs(), expect);
+    };
+    let all = Timeouts::new().default_of_all(SECOND * 7);
+    check(&all, json!({}), 7).await;
+    // An action with a time of its own keeps it, here up to the hard limit.
+    check(&all, json!({"action": "slow"}), 200).await;
+    // An input still asks for its own time, and the maximum stays.
+    check(&all, json!({"timeout_ms": 45_000}), 45).await;
+    check(&all, json!({"timeout_ms": 999_000}), 60).await;
+    let one = all.of("sleeper", SECOND * 3);
+    check(&one, json!({}), 3).await;
+    check(&one, json!({"action": "slow"}), 200).await;
+    let action = one.of("sleeper.slow", SECOND * 90);
+    check(&action, json!({}), 3).await;
+    check(&action, json!({"action": "slow"}), 90).await;
+    // Of another tool it says nothing.
+    check(&Timeouts::new().of("other", SECOND), json!({}), 30).await;
+    check(&Timeouts::new().of("sleeper", SECOND * 100), json!({}), 60).await;
 }
 
 /// Mistake 6: a timeout that resolves to nothing and so looks like success.

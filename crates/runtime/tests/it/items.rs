@@ -175,6 +175,6 @@ async fn a_call_that_takes_long_notes_its_progress() {
     };
     let soon = harness.succeed("slow", json!({"seconds": 0})).await;
     assert_eq!(notes(log.of(soon.call)), []);
-    let long = harness.succeed("slow", json!({"seconds": 20})).await;
-    assert_eq!(notes(log.of(long.call)), [("row 7".to_owned(), 29)]);
+    let longer = harness.succeed("slow", json!({"seconds": 20})).await;
+    assert_eq!(notes(log.of(longer.call)), [("row 7".to_owned(), 29)]);
 }

@@ -30,6 +30,7 @@ mod policy;
 mod previews;
 mod questions;
 mod registry;
+mod replaced_rules;
 mod scripted;
 mod standing;
 mod workspaces;

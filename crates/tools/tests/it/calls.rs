@@ -2,7 +2,7 @@
 //! input that it means here, what was changed on the way, or what it is refused with. The words are
 //! explained in `calls/README.md`; words that are not listed there are an error.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path};
 
 use haft_contract::{CallRequest, Content, ErrorKind, Outcome};
 use haft_testkit::Harness;
@@ -50,7 +50,8 @@ fn systems() -> Vec<(String, System)> {
     files.sort();
     let read = |path: std::path::PathBuf| {
         let text = fs::read_to_string(&path).unwrap();
-        let system = toml::from_str(&text).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+        let system =
+            toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         (path.display().to_string(), system)
     };
     files.into_iter().map(read).collect()
@@ -77,13 +78,13 @@ fn refusal(outcome: &Outcome) -> String {
     let error = outcome.error.as_ref().expect("it was not refused");
     let mut told = format!("{}: {}", error.kind, error.message);
     if let Some(at) = &error.at {
-        told.push_str(&format!(" (at {at})"));
+        let _ = write!(told, " (at {at})");
     }
     if let Some(hint) = &error.hint {
-        told.push_str(&format!("; {hint}"));
+        let _ = write!(told, "; {hint}");
     }
     for more in outcome.content.iter().filter_map(Content::as_text) {
-        told.push_str(&format!("\n{more}"));
+        let _ = write!(told, "\n{more}");
     }
     told
 }

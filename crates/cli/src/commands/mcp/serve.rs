@@ -142,6 +142,7 @@ impl ServeSetup {
         }
         app.notes(builder.notes());
         let host = Host::open(builder).await?;
+        host.follow_trust(&app.env, &app.global.overrides());
         app.recovered(host.recovery());
         let redactor = host.ledger().redactor();
         calls.redact_with(move |text| redactor.text(text).into_owned());

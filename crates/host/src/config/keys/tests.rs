@@ -57,6 +57,10 @@ fn the_data_can_be_read() {
 fn every_key_that_is_read_is_described_and_no_other() {
     for table in tables() {
         let entry = table.entry.as_deref().unwrap_or("main");
+        // Its keys are names of tools, which are checked once there are tools.
+        if table.any_name().is_some() {
+            continue;
+        }
         let heading = table
             .heading()
             .replace("NAME", entry)

@@ -1,0 +1,184 @@
+//! Rules that are replaced while a call is on its way: it keeps the version it was opened under,
+//! and the newest can stop it but never help it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use haft_contract::{
+    Access, CallEvent, Effects, Outcome, Terminal, WorkPath,
+    access::{Command, CommandAccess},
+    host::{Decision, Verdict},
+    ops::SandboxMode,
+    outcome::DeniedBy,
+};
+use haft_runtime::{RulesInForce, WorkspaceRules};
+use haft_testkit::{FixedPolicy, Harness, ScriptedApprover, approver::ScriptedAnswer, principal};
+use serde_json::json;
+
+use crate::scripted::Scripted;
+
+fn rules(verdict: Verdict, version: &'static str) -> WorkspaceRules {
+    let policy = FixedPolicy::by(move |_| verdict).versioned(move || version.to_owned());
+    WorkspaceRules::new(Arc::new(policy))
+}
+
+/// What became of one call.
+struct Ended {
+    outcome: Arc<Outcome>,
+    runs: usize,
+    /// Every decision on record, by version and verdict.
+    decided: Vec<(String, Verdict)>,
+}
+
+impl Ended {
+    fn decision(&self) -> &Decision {
+        self.outcome.facts.decision.as_ref().unwrap()
+    }
+}
+
+/// A call that plans under the first rules. The second are put in force by its own plan, so that
+/// they come between the stages every time.
+async fn replaced_while_planned(first: WorkspaceRules, second: WorkspaceRules) -> Ended {
+    replaced(first, second, |_| Vec::new()).await
+}
+
+async fn replaced(
+    first: WorkspaceRules,
+    second: WorkspaceRules,
+    accesses: impl Fn(&serde_json::Value) -> Vec<Access> + Send + Sync + 'static,
+) -> Ended {
+    let in_force = Arc::new(RulesInForce::new(first));
+    let second = std::sync::Mutex::new(Some(second));
+    let runs = Arc::new(AtomicUsize::new(0));
+    let (counted, replacing) = (Arc::clone(&runs), Arc::clone(&in_force));
+    let tool = Scripted::new("act", move |_, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async { Ok(json!({})) }
+    });
+    let tool = tool.accesses(move |input| {
+        if let Some(second) = second.lock().unwrap().take() {
+            replacing.replace(second);
+        }
+        accesses(input)
+    });
+    let harness = Harness::memory()
+        .tools(vec![tool.tool()])
+        .person(&ScriptedApprover::always(ScriptedAnswer::Approve))
+        .principal(principal())
+        .configure(|builder| builder.rules(in_force))
+        .build();
+    let outcome = harness.call("act", json!({})).await;
+    let decided = harness
+        .events
+        .all()
+        .into_iter()
+        .filter_map(|recorded| match recorded.event {
+            CallEvent::Decided { decision } => Some((decision.policy.0.clone(), decision.verdict)),
+            _ => None,
+        });
+    Ended {
+        outcome,
+        runs: runs.load(Ordering::Relaxed),
+        decided: decided.collect(),
+    }
+}
+
+#[tokio::test]
+async fn a_newer_version_that_allows_does_not_help_a_call_that_its_own_denies() {
+    let ended = replaced_while_planned(rules(Verdict::Deny, "one"), rules(Verdict::Allow, "two"));
+    let ended = ended.await;
+    assert_eq!(ended.outcome.facts.denied_by, Some(DeniedBy::Policy));
+    assert_eq!(ended.decided, [("one".to_owned(), Verdict::Deny)]);
+    assert_eq!(ended.runs, 0);
+}
+
+#[tokio::test]
+async fn a_newer_version_that_denies_stops_a_call_before_it_starts_and_is_on_record() {
+    let ended = replaced_while_planned(rules(Verdict::Allow, "one"), rules(Verdict::Deny, "two"));
+    let ended = ended.await;
+    assert_eq!(ended.outcome.facts.denied_by, Some(DeniedBy::Policy));
+    assert_eq!(ended.decision().policy.0, "two");
+    let (one, two) = (
+        ("one".to_owned(), Verdict::Allow),
+        ("two".to_owned(), Verdict::Deny),
+    );
+    assert_eq!(ended.decided, [one, two]);
+    assert_eq!(ended.runs, 0);
+}
+
+#[tokio::test]
+async fn a_newer_version_that_asks_ends_the_call_to_be_repeated() {
+    let ended = replaced_while_planned(rules(Verdict::Allow, "one"), rules(Verdict::Ask, "two"));
+    let ended = ended.await;
+    assert_eq!(ended.outcome.terminal, Terminal::Denied);
+    let text = ended.outcome.model_text();
+    assert!(text.contains("the rules changed"), "{text}");
+    assert_eq!(ended.decision().policy.0, "two");
+    assert_eq!(ended.runs, 0);
+}
+
+#[tokio::test]
+async fn a_call_that_both_versions_allow_runs_under_its_own() {
+    let ended = replaced_while_planned(rules(Verdict::Allow, "one"), rules(Verdict::Allow, "two"));
+    let ended = ended.await;
+    assert!(ended.outcome.succeeded(), "{}", ended.outcome.model_text());
+    assert_eq!(ended.decision().policy.0, "one");
+    assert_eq!((ended.decided.len(), ended.runs), (1, 1));
+}
+
+#[tokio::test]
+async fn a_yes_given_under_one_version_is_void_under_another_that_would_not_have_asked() {
+    let ended = replaced_while_planned(rules(Verdict::Ask, "one"), rules(Verdict::Allow, "two"));
+    let ended = ended.await;
+    assert_eq!(ended.outcome.terminal, Terminal::Denied);
+    let text = ended.outcome.model_text();
+    assert!(text.contains("the approval is void"), "{text}");
+    assert_eq!(ended.runs, 0);
+}
+
+#[tokio::test]
+async fn a_command_planned_without_a_sandbox_does_not_run_once_the_rules_demand_one() {
+    let commands = |_: &serde_json::Value| {
+        vec![Access::Command(CommandAccess {
+            command: Command::Shell("true".to_owned()),
+            cwd: WorkPath::root(),
+            stays: false,
+        })]
+    };
+    let demanding = || rules(Verdict::Allow, "two").sandbox("act", SandboxMode::Full);
+    let ended = replaced(rules(Verdict::Allow, "one"), demanding(), commands).await;
+    let text = ended.outcome.model_text();
+    assert!(text.contains("a stronger sandbox"), "{text}");
+    assert_eq!(ended.runs, 0);
+    let ended = replaced(
+        rules(Verdict::Allow, "one"),
+        rules(Verdict::Allow, "two"),
+        commands,
+    );
+    assert!(ended.await.outcome.succeeded());
+}
+
+#[tokio::test]
+async fn tools_are_shown_and_hidden_by_the_version_in_force() {
+    let hiding =
+        |hide: Verdict| WorkspaceRules::new(Arc::new(FixedPolicy::per_tool([("act", hide)])));
+    let in_force = Arc::new(RulesInForce::new(hiding(Verdict::Allow)));
+    let harness = Harness::memory()
+        .tools(vec![
+            Scripted::echo("act").effects(Effects::READ_ONLY).tool(),
+        ])
+        .configure(|builder| builder.rules(Arc::clone(&in_force)))
+        .build();
+    let mut changes = in_force.changes();
+    let shown = || harness.runtime.tools_for(&harness.principal).len();
+    assert_eq!(shown(), 1);
+    in_force.replace(hiding(Verdict::Deny));
+    assert_eq!(shown(), 0);
+    assert!(changes.has_changed().unwrap());
+    changes.mark_unchanged();
+    in_force.replace(hiding(Verdict::Allow));
+    assert_eq!(shown(), 1);
+    assert!(changes.has_changed().unwrap());
+}
