@@ -120,7 +120,7 @@ async fn a_read_only_container_is_told_apart() {
 #[tokio::test]
 #[ignore = "ci: needs Podman"]
 async fn nothing_of_a_call_is_on_a_command_line() {
-    const MARK: &str = "canary-5f1d";
+    const MARK: &str = "canary_5f1d";
     let fixture = fixture().await;
     let text = format!("{MARK}=1; echo ready; sleep 300");
     let spawn = Spawn::new(Command::Shell(text), at("."), Tier::Host);
