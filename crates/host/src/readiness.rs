@@ -27,6 +27,7 @@ use haft_sandbox::{HostView, Profile};
 use crate::config::{
     Settings, env,
     mcp::{ServerSettings, Target},
+    secrets::read_secret,
 };
 
 /// What is known of the place where tools run.
@@ -161,7 +162,7 @@ pub(crate) fn server_lacks(server: &ServerSettings, profile: &Profile) -> Option
     let id = &server.id;
     let until = WithheldUntil::Ready;
     for (name, reference) in &server.secrets {
-        if let Err(why) = reference.read_secret() {
+        if let Err(why) = read_secret(reference) {
             return Some(WithheldReason {
                 until,
                 reason: format!("the secret `{name}` of the server `{id}` is missing: {why}"),

@@ -79,7 +79,7 @@ pub struct ConfiguredTool {
 }
 
 /// The tables of a file. Policy's own tables are checked by policy.
-const TABLES: [&str; 19] = [
+const TABLES: [&str; 20] = [
     "policy",
     "agents",
     "tenants",
