@@ -105,9 +105,9 @@ impl EventSink for LivePrinter {
         let wanted = match (printing.format, &happened.event) {
             // After a gap, the rest comes from the outcome.
             (LiveFormat::Text(_), CallEvent::Output { .. }) => printing.missed == 0,
-            (LiveFormat::Text(_), _) => false,
             // The outcome is printed by itself, and notes repeat what was said.
-            (LiveFormat::Lines, CallEvent::Settled { .. } | CallEvent::ProgressNoted(_)) => false,
+            (LiveFormat::Text(_), _)
+            | (LiveFormat::Lines, CallEvent::Settled { .. } | CallEvent::ProgressNoted(_)) => false,
             (LiveFormat::Lines, _) => true,
         };
         if !wanted {

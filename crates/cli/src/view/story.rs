@@ -1,6 +1,8 @@
 //! A recorded call, told in order: what was asked for, what was planned and decided, who answered, what
 //! changed and how it ended. Nothing is shown as JSON; `--json` has every field.
 
+use std::fmt::Write as _;
+
 use haft_contract::host::{StoredCall, StoredEvent};
 use haft_tools::change::ShownChange;
 use serde::Deserialize as _;
@@ -155,14 +157,14 @@ fn so_far(body: &Value) -> String {
     if let Some(step) = body.get("step").and_then(Value::as_u64) {
         let of = body.get("total").and_then(Value::as_u64);
         let of = of.map_or_else(String::new, |total| format!(" of {total}"));
-        told.push_str(&format!(" (step {step}{of})"));
+        let _ = write!(told, " (step {step}{of})");
     }
     let (bound, left) = match body.get("remaining_ms").and_then(Value::as_u64) {
         Some(remaining) => ("about", remaining),
         None => ("at most", number(body, "deadline_in_ms")),
     };
     let left = time::duration(left.saturating_mul(1_000));
-    told.push_str(&format!(", {bound} {left} left"));
+    let _ = write!(told, ", {bound} {left} left");
     told
 }
 

@@ -304,7 +304,9 @@ fn r8_a_secret_is_taken_out_of_everything_a_script_says() {
         &format!("{say}print(key * 20000)\nsys.exit(key)\n"),
     );
     haft(&stage, &["trust"]).ok();
-    let hex: String = CANARY.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let hex = CANARY
+        .bytes()
+        .fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
     let clean = |what: &str, text: &str| {
         assert!(!text.contains(CANARY), "{what}: {text}");
         assert!(!text.contains(&hex), "{what}: {text}");
