@@ -90,7 +90,11 @@ impl HostBuilder {
             suggest,
             timeouts: TimeoutSettings::default(),
             scripts_refused: false,
-            readiness: Readiness::default(),
+            // Code may still be about to say how commands are confined.
+            readiness: Readiness {
+                tiers: KnownTiers::Elsewhere,
+                ..Readiness::default()
+            },
         };
         Ok(Self::of(workspace, record, parts))
     }

@@ -3,7 +3,11 @@
 
 use std::sync::Arc;
 
-use haft_contract::{ToolName, erased::ErasedTool, secret::ReadSecret};
+use haft_contract::{
+    ToolName,
+    erased::{ErasedTool, withhold},
+    secret::ReadSecret,
+};
 use haft_tools::{
     factory::{Factory, ToolEntry, fix_arguments},
     script::ScriptTool,
@@ -18,6 +22,7 @@ use crate::{
         scripts::{self, FoundScript},
     },
     error::HostError,
+    readiness,
 };
 
 /// The built-in tools. One that is configured under its own name replaces the default.
@@ -84,9 +89,15 @@ pub(crate) fn trusted_scripts(
         let tool =
             source.and_then(|source| ScriptTool::new(source).map_err(|error| error.to_string()));
         let tool = tool.map(|tool| tool.secrets(Arc::clone(secrets)).run_by(interpreter));
+        let lacks = tool.as_ref().ok();
+        let lacks = lacks.and_then(|tool| readiness::script_lacks(tool.manifest()));
+        let ready = |tool| match lacks {
+            Some(why) => withhold(tool, why),
+            None => tool,
+        };
         match (tool, entry) {
-            (Ok(tool), Some(entry)) => tools.push(entry.named(tool)?),
-            (Ok(tool), None) => tools.push(tool.erased()),
+            (Ok(tool), Some(entry)) => tools.push(ready(entry.named(tool)?)),
+            (Ok(tool), None) => tools.push(ready(tool.erased())),
             (Err(why), _) => refused.push(format!(
                 "the script `{manifest}` is not offered: {why}; read it, then run `haft trust`"
             )),

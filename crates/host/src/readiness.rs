@@ -12,6 +12,7 @@ use haft_backends::LocalOptions;
 use haft_contract::{
     erased::{ErasedTool, WithheldReason, WithheldUntil, withhold},
     ops::{SandboxMode, Tier},
+    secret::SecretReference,
     spec::Requirement,
 };
 use haft_mcp::{
@@ -23,6 +24,7 @@ use haft_mcp::{
 };
 use haft_runtime::registry::{Entry, Registry};
 use haft_sandbox::{HostView, Profile};
+use haft_tools::script::ScriptManifest;
 
 use crate::config::{
     Settings, env,
@@ -157,18 +159,39 @@ impl ProgramSearch {
     }
 }
 
+/// What a script certainly lacks: one of its secrets. Its programs are looked for where it runs.
+pub(crate) fn script_lacks(manifest: &ScriptManifest) -> Option<WithheldReason> {
+    let whose = format!("the script `{}`", manifest.name);
+    missing_secret(&manifest.secrets, &whose, "its manifest")
+}
+
+/// The first secret that cannot be read, of whom it is, and where it is named.
+fn missing_secret(
+    secrets: &BTreeMap<String, SecretReference>,
+    whose: &str,
+    named_in: &str,
+) -> Option<WithheldReason> {
+    secrets.iter().find_map(|(name, reference)| {
+        let why = read_secret(reference).err()?;
+        Some(WithheldReason {
+            until: WithheldUntil::Ready,
+            reason: format!("the secret `{name}` of {whose} is missing: {why}"),
+            hint: format!("supply it, or correct `secrets` in {named_in}"),
+        })
+    })
+}
+
 /// What a mounted server certainly lacks: one of its secrets, or its program.
 pub(crate) fn server_lacks(server: &ServerSettings, profile: &Profile) -> Option<WithheldReason> {
     let id = &server.id;
     let until = WithheldUntil::Ready;
-    for (name, reference) in &server.secrets {
-        if let Err(why) = read_secret(reference) {
-            return Some(WithheldReason {
-                until,
-                reason: format!("the secret `{name}` of the server `{id}` is missing: {why}"),
-                hint: format!("supply it, or correct `secrets` in the entry of `{id}`"),
-            });
-        }
+    let lacking = missing_secret(
+        &server.secrets,
+        &format!("the server `{id}`"),
+        &format!("the entry of `{id}`"),
+    );
+    if lacking.is_some() {
+        return lacking;
     }
     let Target::Command(command) = &server.target else {
         return None;

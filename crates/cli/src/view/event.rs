@@ -14,13 +14,13 @@ pub(crate) struct LiveEventView<'a> {
     call: String,
     at: String,
     #[serde(flatten)]
-    about: About<'a>,
+    about: EventDetails<'a>,
 }
 
 /// What is told of an event besides its name.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum About<'a> {
+enum EventDetails<'a> {
     Nothing {},
     Resolved {
         tool: String,
@@ -80,22 +80,22 @@ impl<'a> LiveEventView<'a> {
     }
 }
 
-fn about(event: &CallEvent) -> About<'_> {
+fn about(event: &CallEvent) -> EventDetails<'_> {
     match event {
-        CallEvent::Resolved { tool } => About::Resolved {
+        CallEvent::Resolved { tool } => EventDetails::Resolved {
             tool: tool.to_string(),
         },
-        CallEvent::Planned { plan } => About::Planned {
+        CallEvent::Planned { plan } => EventDetails::Planned {
             deadline_ms: millis(plan.deadline()),
         },
-        CallEvent::Decided { decision } => About::Decided {
+        CallEvent::Decided { decision } => EventDetails::Decided {
             verdict: decision.verdict.as_str(),
         },
-        CallEvent::Output { stream, text } => About::Output {
+        CallEvent::Output { stream, text } => EventDetails::Output {
             stream: stream.as_str(),
             text,
         },
-        CallEvent::Item(item) => About::Item {
+        CallEvent::Item(item) => EventDetails::Item {
             number: item.number,
             item: &item.value,
         },
@@ -113,12 +113,12 @@ fn about(event: &CallEvent) -> About<'_> {
         | CallEvent::FileChanged { .. }
         | CallEvent::ChangesScanned { .. }
         | CallEvent::RunEnded
-        | CallEvent::Settled { .. } => About::Nothing {},
+        | CallEvent::Settled { .. } => EventDetails::Nothing {},
     }
 }
 
-fn of_progress(progress: &RenderedProgress) -> About<'_> {
-    About::Progress {
+fn of_progress(progress: &RenderedProgress) -> EventDetails<'_> {
+    EventDetails::Progress {
         step: progress.step,
         total: progress.total,
         percentage: progress.percentage(),

@@ -516,7 +516,7 @@ mod tests {
     fn r7_a_tool_is_built_from_a_type_a_name_and_its_settings() {
         check(
             "[[tools]]\ntype = \"bash\"\nname = \"shell\"\nconfig = { a = 1 }\n",
-            "[ConfiguredTool { kind: \"bash\", name: \"shell\", config: Object {\"a\": Number(1)}, place: \"haft.toml:1\" }] [] 0",
+            "[ConfiguredTool { kind: \"bash\", name: \"shell\", config: Object {\"a\": Number(1)}, arguments: Object {}, place: \"haft.toml:1\" }] [] 0",
         );
         check("[tools.bash]\nsandbox = \"off\"\n", "[] [] 0");
     }

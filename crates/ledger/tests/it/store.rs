@@ -127,7 +127,9 @@ async fn a_record_from_before_the_first_release_is_refused_in_plain_words() {
     assert!(says.contains("move its directory away"), "{says}");
     assert_eq!(fixture.number("PRAGMA user_version").await, 5);
     fixture
-        .tamper("PRAGMA application_id = 0x68616674; PRAGMA user_version = 2")
+        .tamper(&format!(
+            "PRAGMA application_id = 0x68616674; PRAGMA user_version = {SCHEMA_VERSION}"
+        ))
         .await;
     assert_eq!(fixture.number("PRAGMA user_version").await, SCHEMA_VERSION);
     fixture.open().await.close().await.unwrap();

@@ -188,8 +188,6 @@ fn careful_still_allows_what_is_routine() {
             "CI=1 RUST_BACKTRACE=1 cargo test",
             "GOOS=linux go build ./...",
             "git branch --list",
-            "git switch -c topic",
-            "git switch -q --create topic",
             "git commit -qam 'Say why'",
             "git commit -m \"$(cat msg)\"",
             "uv run --offline pytest -q",

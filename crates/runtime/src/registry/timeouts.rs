@@ -134,6 +134,6 @@ mod tests {
             builtin(),
             [100, 50, 5],
         );
-        check(default(), ProviderId::parse("mcp:x").unwrap(), [30, 50, 5]);
+        check(default(), ProviderId::parse("mcp-x").unwrap(), [30, 50, 5]);
     }
 }

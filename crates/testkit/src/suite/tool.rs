@@ -201,7 +201,13 @@ pub async fn parameter_aliases_lead_to_parameters(fixture: ToolFixture) {
     let parameters = fixture.parameters();
     let schema = fixture.tool.input_schema();
     // The alias of an item's parameter leads to the list, which the derived schema describes.
-    let lists = |name: &str| schema["properties"][name]["type"] == "array";
+    let lists = |name: &str| {
+        let kind = &schema["properties"][name]["type"];
+        kind == "array"
+            || kind
+                .as_array()
+                .is_some_and(|kinds| kinds.contains(&"array".into()))
+    };
     let is_parameter = |name: &str| parameters.iter().any(|(parameter, _)| parameter == name);
     for alias in fixture.tool.spec().parameter_aliases {
         assert!(

@@ -169,7 +169,7 @@ fn other_processes(input: &mut Map<String, Value>) -> Result<Vec<String>, ToolEr
     if input.get("action").and_then(Value::as_str) == Some("write") {
         let nothing = input
             .get("text")
-            .is_none_or(|text| text.as_str() == Some(""));
+            .is_some_and(|text| text.as_str() == Some(""));
         if nothing && input.get("end_input") != Some(&Value::Bool(true)) {
             input.remove("text");
             input.insert("action".to_owned(), Value::from("poll"));

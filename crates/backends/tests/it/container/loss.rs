@@ -7,7 +7,7 @@ use haft_contract::{
     access::Command,
     ops::{Spawn, Tier},
 };
-use haft_testkit::until_none;
+use haft_testkit::{eventually, until_none};
 
 use super::engine::{Container, fixture, options, podman};
 use crate::{
@@ -60,14 +60,19 @@ async fn letting_go_ends_the_client_and_the_commands() {
     until_none("no client", clients).await;
 }
 
-/// A stopped command takes what hides from it along, while the connection goes on.
+/// A stopped command takes along what left its session, while the connection goes on.
 #[tokio::test]
 #[ignore = "ci: needs Podman"]
 async fn a_stopped_command_is_gone_with_its_tree() {
     let fixture = fixture().await;
-    let child = start_hidden(&fixture).await;
+    let root = &fixture.place.0.root;
+    let text = "(setsid /bin/sleep 4321 & exec 1>&- 2>&-); echo ready; sleep 100000";
+    let spawn = Spawn::new(Command::Shell(text.to_owned()), at("."), Tier::Host);
+    let mut child = fixture.operations.processes.spawn(spawn).await.unwrap();
+    assert_eq!(child.next_chunk().await.unwrap().bytes, b"ready\n");
+    eventually("both run", || running_in(root).len() >= 2).await;
     drop(child);
-    all_are_gone(&fixture.place.0.root).await;
+    all_are_gone(root).await;
     fixture.operations.files.stat(&at(".")).await.unwrap();
     assert!(!clients().is_empty());
 }
