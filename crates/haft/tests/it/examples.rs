@@ -34,13 +34,13 @@ async fn example_per_agent_policy() {
     check(
         &per_agent_policy::run().await.unwrap(),
         &[
-            "writer is shown: bash copy edit find grep list patch process read read_output write",
+            "writer is shown: bash copy edit find grep list patch process read read_output todo write",
             "writer writes docs/guide.md: succeeded by `write(docs/**)` (haft.toml:9)",
             "writer writes src/main.rs: denied by no rule",
-            "reviewer is shown: find grep list read read_output",
+            "reviewer is shown: find grep list read read_output todo",
             "reviewer writes docs/guide.md: denied by `write` (haft.toml:12)",
             "reviewer writes src/main.rs: denied by `write` (haft.toml:12)",
-            "stranger is shown: bash copy edit find grep list patch process read read_output write",
+            "stranger is shown: bash copy edit find grep list patch process read read_output todo write",
             "stranger writes docs/guide.md: denied by `agents without a section ask` (built in)",
             "stranger writes src/main.rs: denied by `agents without a section ask` (built in)",
         ],
