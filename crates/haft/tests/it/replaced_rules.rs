@@ -100,8 +100,11 @@ async fn a_thousand_calls_during_a_hundred_rule_changes_are_decided_by_one_versi
     let mut overtaken = 0;
     assert_eq!(calls.len(), 1000);
     for (file, outcome) in calls {
-        let events = haft.ledger().events(&who.tenant, outcome.call).await;
-        let events = events.unwrap();
+        let events = haft
+            .ledger()
+            .events(&who.tenant, outcome.call)
+            .await
+            .unwrap();
         let decided: Vec<_> = events
             .iter()
             .filter(|event| event.kind == "decided")
