@@ -100,11 +100,8 @@ async fn a_thousand_calls_during_a_hundred_rule_changes_are_decided_by_one_versi
     let mut overtaken = 0;
     assert_eq!(calls.len(), 1000);
     for (file, outcome) in calls {
-        let events = haft
-            .ledger()
-            .events(&who.tenant, outcome.call)
-            .await
-            .unwrap();
+        let events = haft.ledger().events(&who.tenant, outcome.call).await;
+        let events = events.unwrap();
         let decided: Vec<_> = events
             .iter()
             .filter(|event| event.kind == "decided")
@@ -131,8 +128,10 @@ async fn a_thousand_calls_during_a_hundred_rule_changes_are_decided_by_one_versi
                 }
             };
             assert_eq!(decision["verdict"], expect, "{file}: {decision}");
-            let rule = &decision["rule"];
-            let text = rule["text"].as_str().unwrap();
+            let (rule, text) = (
+                &decision["rule"],
+                decision["rule"]["text"].as_str().unwrap(),
+            );
             if granted {
                 // It rests on a question that this version asks, and on the grant alone.
                 assert_eq!(text, "write(b)", "{decision}");
