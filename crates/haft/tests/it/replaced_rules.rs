@@ -47,6 +47,38 @@ fn verdict(version: usize, file: &str) -> &'static str {
     lists[version % 3][place.unwrap()]
 }
 
+/// Whether a decision is what one version says about a file, and rests on that version alone.
+fn check_decision(decision: &Value, look: usize, version: usize, file: &str) {
+    let granted = decision["grants"].as_array().is_some_and(|g| !g.is_empty());
+    let expect = match verdict(version, file) {
+        "ask" if granted => {
+            assert_eq!(file, "b", "{decision}");
+            "allow"
+        }
+        // Whoever was overtaken is not let through by a grant either.
+        "ask" if file == "b" => {
+            assert_eq!(look, 1, "{decision}");
+            "ask"
+        }
+        verdict => {
+            assert!(!granted, "{decision}");
+            verdict
+        }
+    };
+    assert_eq!(decision["verdict"], expect, "{file}: {decision}");
+    let rule = &decision["rule"];
+    let text = rule["text"].as_str().unwrap();
+    if granted {
+        // It rests on a question that this version asks, and on the grant alone.
+        assert_eq!(text, "write(b)", "{decision}");
+        return;
+    }
+    assert_eq!(rule["source"], format!("v{version}.toml"), "{decision}");
+    assert!(text.contains(&format!("{file}-{version}}}")), "{decision}");
+    let reason = decision["reason"].as_str().unwrap();
+    assert!(reason.contains(&format!("v{version}.toml")), "{decision}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_thousand_calls_during_a_hundred_rule_changes_are_decided_by_one_version_each() {
     let place = Place::new();
@@ -111,36 +143,7 @@ async fn a_thousand_calls_during_a_hundred_rule_changes_are_decided_by_one_versi
         overtaken += decided.len() - 1;
         for (look, decision) in decided.iter().enumerate() {
             let version = versions[decision["policy"].as_str().unwrap()];
-            let granted = decision["grants"].as_array().is_some_and(|g| !g.is_empty());
-            let expect = match verdict(version, file) {
-                "ask" if granted => {
-                    assert_eq!(file, "b", "{decision}");
-                    "allow"
-                }
-                // Whoever was overtaken is not let through by a grant either.
-                "ask" if file == "b" => {
-                    assert_eq!(look, 1, "{decision}");
-                    "ask"
-                }
-                verdict => {
-                    assert!(!granted, "{decision}");
-                    verdict
-                }
-            };
-            assert_eq!(decision["verdict"], expect, "{file}: {decision}");
-            let (rule, text) = (
-                &decision["rule"],
-                decision["rule"]["text"].as_str().unwrap(),
-            );
-            if granted {
-                // It rests on a question that this version asks, and on the grant alone.
-                assert_eq!(text, "write(b)", "{decision}");
-                continue;
-            }
-            assert_eq!(rule["source"], format!("v{version}.toml"), "{decision}");
-            assert!(text.contains(&format!("{file}-{version}}}")), "{decision}");
-            let reason = decision["reason"].as_str().unwrap();
-            assert!(reason.contains(&format!("v{version}.toml")), "{decision}");
+            check_decision(decision, look, version, file);
         }
         // What happened is what the last decision says, and the outcome names the same one.
         let last = decided.last().unwrap();
