@@ -49,6 +49,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let introduction = ClientIntroduction {
         probe: WITHIN,
         patience: WITHIN,
+        listening: WITHIN,
         ..ClientIntroduction::default()
     };
     let connector = HttpConnector::new(address, introduction)?;

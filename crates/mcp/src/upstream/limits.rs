@@ -81,6 +81,11 @@ pub const WORDS_CHARS: usize = 2_000;
 /// How often a request's broken stream is resumed without anything new on it.
 pub const RESUMPTIONS: usize = 5;
 
+/// How long the first call to an older server waits until its own stream is open, or refused: what
+/// such a server asks or tells in the middle of a call has no other way to us. Servers that keep
+/// back the head of the stream until they have something to say cost this once.
+pub const LISTENING: Duration = Duration::from_millis(250);
+
 /// The longest wait before a stream is opened again.
 pub const REOPEN: Duration = Duration::from_secs(30);
 

@@ -35,6 +35,8 @@ pub(super) struct Address {
     pub(super) beside: std::sync::Arc<ServerQuestions>,
     pub(super) agreed: OnceLock<(ProtocolEra, String)>,
     pub(super) session: Mutex<Option<HeaderValue>>,
+    /// Fires when the server's own stream was opened or refused, or was waited for in vain.
+    pub(super) listening: CancellationToken,
     pub(super) gone: CancellationToken,
     /// Why the connection ended; set before `gone` fires.
     pub(super) why: OnceLock<String>,

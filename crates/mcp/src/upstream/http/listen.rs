@@ -53,7 +53,9 @@ enum ListenEnd {
 
 async fn hear(address: &Address, again: bool) -> ListenEnd {
     let began = tokio::time::Instant::now();
-    let Ok(response) = address.get(None).await else {
+    let response = address.get(None).await;
+    address.listening.cancel();
+    let Ok(response) = response else {
         return ListenEnd::Broke {
             after: began.elapsed(),
         };

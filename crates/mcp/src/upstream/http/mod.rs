@@ -177,7 +177,7 @@ impl HttpConnector {
         known: Option<ProtocolEra>,
     ) -> Result<session::Session<HttpWire>, ConnectError> {
         let notices = Arc::new(Notices::new());
-        let wire = HttpWire(Arc::new(Address {
+        let address = Arc::new(Address {
             client: Arc::clone(&self.client),
             url: self.address.url.clone(),
             headers: self.address.headers.clone(),
@@ -187,9 +187,14 @@ impl HttpConnector {
             beside: Arc::default(),
             agreed: OnceLock::new(),
             session: Mutex::new(None),
+            listening: CancellationToken::new(),
             gone: CancellationToken::new(),
             why: OnceLock::new(),
-        }));
+        });
+        let wire = HttpWire {
+            address,
+            listening: self.introduction.listening,
+        };
         session::open_http(wire, notices, &self.introduction, known).await
     }
 }
@@ -228,9 +233,25 @@ impl std::fmt::Debug for HttpConnector {
 }
 
 /// The connection to one address. Dropping it ends its listener.
-pub(crate) struct HttpWire(Arc<Address>);
+pub(crate) struct HttpWire {
+    address: Arc<Address>,
+    /// How long the first call waits for the server's own stream.
+    listening: Duration,
+}
 
 impl HttpWire {
+    /// Waits, once at most, until an older server can be heard outside of its answers.
+    async fn listening(&self) {
+        let address = &self.address;
+        if address.era() == Some(ProtocolEra::Legacy)
+            && timeout(self.listening, address.listening.cancelled())
+                .await
+                .is_err()
+        {
+            address.listening.cancel();
+        }
+    }
+
     async fn post(address: &Address, message: &Value) -> Result<(), RequestError> {
         let response = address.post(message.to_string(), &[]).await?;
         if response.status().is_success() {
@@ -245,9 +266,17 @@ impl Wire for HttpWire {
     fn open(&self, outgoing: Outgoing) -> BoxFuture<'_, Result<Box<dyn Exchange>, RequestError>> {
         Box::pin(async move {
             let id = outgoing.id;
-            let place = (outgoing.purpose == RequestPurpose::Call).then(|| self.0.beside.begin(id));
-            let response = self.0.post(outgoing.message, &outgoing.headers).await?;
-            let address = Arc::clone(&self.0);
+            let place = if outgoing.purpose == RequestPurpose::Call {
+                self.listening().await;
+                Some(self.address.beside.begin(id))
+            } else {
+                None
+            };
+            let response = self
+                .address
+                .post(outgoing.message, &outgoing.headers)
+                .await?;
+            let address = Arc::clone(&self.address);
             let exchange = HttpExchange::new(id, address, place, response).await?;
             Ok(Box::new(exchange) as Box<dyn Exchange>)
         })
@@ -255,7 +284,7 @@ impl Wire for HttpWire {
 
     fn send(&self, message: Value) -> BoxFuture<'_, Result<(), RequestError>> {
         Box::pin(async move {
-            let sent = timeout(OWN_REQUEST, Self::post(&self.0, &message)).await;
+            let sent = timeout(OWN_REQUEST, Self::post(&self.address, &message)).await;
             sent.unwrap_or(Err(RequestError::Slow(OWN_REQUEST)))
         })
     }
@@ -264,14 +293,14 @@ impl Wire for HttpWire {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return;
         };
-        let address = Arc::clone(&self.0);
+        let address = Arc::clone(&self.address);
         runtime.spawn(async move {
             let _ = timeout(CLOSING, Self::post(&address, &message)).await;
         });
     }
 
     fn under_way(&self) -> usize {
-        self.0.beside.len()
+        self.address.beside.len()
     }
 
     fn closing_cancels(&self) -> bool {
@@ -283,33 +312,37 @@ impl Wire for HttpWire {
     }
 
     fn agreed(&self, era: ProtocolEra, version: &str) {
-        let _ = self.0.agreed.set((era, version.to_owned()));
+        let _ = self.address.agreed.set((era, version.to_owned()));
         if era == ProtocolEra::Legacy {
-            tokio::spawn(listen::listen(Arc::clone(&self.0)));
+            tokio::spawn(listen::listen(Arc::clone(&self.address)));
         }
     }
 
     fn closed(&self) -> BoxFuture<'_, String> {
         Box::pin(async move {
-            self.0.gone.cancelled().await;
-            let why = self.0.why.get().map_or("it was closed", String::as_str);
+            self.address.gone.cancelled().await;
+            let why = self
+                .address
+                .why
+                .get()
+                .map_or("it was closed", String::as_str);
             why.to_owned()
         })
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            if self.0.session().is_some() && !self.0.gone.is_cancelled() {
-                let _ = timeout(CLOSING, self.0.delete()).await;
+            if self.address.session().is_some() && !self.address.gone.is_cancelled() {
+                let _ = timeout(CLOSING, self.address.delete()).await;
             }
-            self.0.end("it was closed");
+            self.address.end("it was closed");
         })
     }
 }
 
 impl Drop for HttpWire {
     fn drop(&mut self) {
-        self.0.end("it was closed");
+        self.address.end("it was closed");
     }
 }
 

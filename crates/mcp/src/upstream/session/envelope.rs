@@ -11,7 +11,7 @@ use crate::{
     client::{Client, ClientAbilities},
     upstream::{
         connection::ProtocolEra,
-        limits::{OWN_REQUEST, PROBE},
+        limits::{LISTENING, OWN_REQUEST, PROBE},
     },
 };
 
@@ -52,6 +52,8 @@ pub struct ClientIntroduction {
     /// How long a server may take to answer its first request at all: it may have to download
     /// itself first.
     pub patience: Duration,
+    /// How long the first call to an older server waits until the server's own stream is open.
+    pub listening: Duration,
     /// The only era to speak, if the operator configured it; otherwise it is probed.
     pub only: Option<ProtocolEra>,
 }
@@ -69,6 +71,7 @@ impl Default for ClientIntroduction {
             },
             probe: PROBE,
             patience: OWN_REQUEST,
+            listening: LISTENING,
             only: None,
         }
     }

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use haft_contract::future::BoxFuture;
@@ -20,6 +21,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{Person, call, definitions, text};
+
+/// How often the server lets others run before it opens a stream.
+const YIELDS: usize = 1_000;
 
 /// A request as a server sees it.
 #[derive(Debug, Clone)]
@@ -99,6 +103,12 @@ impl Scripted {
                     let Some(request) = read(&mut stream).await else {
                         return;
                     };
+                    if request.verb == "GET" {
+                        // Late, as on a busy machine: whoever does not wait for it is first.
+                        for _ in 0..YIELDS {
+                            tokio::task::yield_now().await;
+                        }
+                    }
                     let answer = answer(&request);
                     keep.lock().unwrap().push(request);
                     let _ = stream.get_mut().write_all(answer.as_bytes()).await;
@@ -363,6 +373,28 @@ async fn a_stream_that_breaks_is_taken_up_again_where_the_server_can() {
     assert_eq!(connection.era(), ProtocolEra::Legacy);
     let late = super::run(&*connection, call("t", json!({}))).await;
     assert_eq!(text(&late), "late");
+}
+
+/// Otherwise what the server asks in the middle of the call would reach nobody.
+#[tokio::test]
+async fn the_first_call_waits_until_the_servers_own_stream_is_open() {
+    let stream = "content-type: text/event-stream\r\n";
+    let server = Scripted::new(move |request| match request.verb.as_str() {
+        "GET" => reply(200, stream, ""),
+        _ => legacy(request).unwrap_or_else(|| request.modern()),
+    })
+    .await;
+    let introduction = ClientIntroduction {
+        listening: Duration::from_mins(10),
+        ..ClientIntroduction::default()
+    };
+    let connector = HttpConnector::new(server.address(), introduction).unwrap();
+    let connection = connector.connect(&CancellationToken::new()).await.unwrap();
+    super::run(&*connection, call("t", json!({}))).await;
+    let seen = server.seen();
+    let position = |found: fn(&Seen) -> bool| seen.iter().position(found).unwrap();
+    let opened = position(|seen| seen.verb == "GET");
+    assert!(opened < position(|seen| seen.method() == "tools/call"));
 }
 
 #[tokio::test]
