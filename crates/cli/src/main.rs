@@ -4,7 +4,6 @@
 //! configuration into a runtime.
 
 mod agent_files;
-mod agents;
 mod args;
 mod commands;
 mod exit;
@@ -82,7 +81,7 @@ fn main() -> ExitCode {
     };
     let app = App {
         env,
-        agent_directories: directories(agents::VARIABLES),
+        agent_directories: directories(haft_agent_settings::VARIABLES),
         global: cli.global,
         output,
     };

@@ -6,16 +6,14 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use haft_agent_settings::{
+    additions::{self, Addition},
+    document::{self, EditRefusal, Format},
+};
 use haft_host::config::trust::{hex, sha256};
 
 use super::foreign::{BackupPolicy, ForeignFile};
-use crate::{
-    agents::{
-        additions::{self, Addition},
-        document::{self, EditRefusal, Format},
-    },
-    stop::Stop,
-};
+use crate::stop::Stop;
 
 /// The suffix of a note.
 const NOTE: &str = ".haft-install";

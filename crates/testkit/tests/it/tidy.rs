@@ -23,13 +23,9 @@ use haft_testkit::tier::Tag;
 /// The most production lines a file may have; tests at its end do not count.
 const MAX_PRODUCTION_LINES: usize = 600;
 
-/// The most production lines of the program's own crate. What any edge needs is in `host`. The screens of
-/// one record for many workspaces (`status`, `sessions`, `stats`, the table and the story of a call) took
-/// two thousand; a hundred and fifty say what happened to a git repository and show the configuration,
-/// and two hundred are the manual pages and the section of an agent. Three hundred and fifty more are
-/// `haft memory` and what agents have left to do, and seven hundred show a call while it runs, and say what
-/// a tool, a script or a container lacks.
-const MAX_CLI_LINES: usize = 20_400;
+/// The most production lines of the program's own crate. What any edge needs is in `host`, and how other
+/// agents write their settings in `agent-settings`.
+const MAX_CLI_LINES: usize = 17_000;
 
 /// Files that may be longer, each with the reason it is one thing.
 const LONG_FILES: &[(&str, &str)] = &[];
@@ -60,10 +56,19 @@ const EDGES: &[(&str, &[&str])] = &[
             "contract", "runtime", "policy", "sandbox", "backends", "tools", "ledger", "host",
         ],
     ),
+    ("agent-settings", &["mcp", "host"]),
     (
         "cli",
         &[
-            "contract", "runtime", "policy", "sandbox", "backends", "tools", "ledger", "mcp",
+            "agent-settings",
+            "contract",
+            "runtime",
+            "policy",
+            "sandbox",
+            "backends",
+            "tools",
+            "ledger",
+            "mcp",
             "host",
         ],
     ),
@@ -79,7 +84,7 @@ const DEV_EDGES: &[&str] = &[
 const KEPT_BEHIND: &[(&str, &[&str])] = &[
     ("anyhow", &["cli"]),
     ("cedar-policy", &["policy"]),
-    ("clap", &["cli"]),
+    ("clap", &["agent-settings", "cli"]),
     ("grep-searcher", &["backends"]),
     ("ignore", &["backends"]),
     ("indicatif", &["cli"]),

@@ -5,16 +5,16 @@
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use clap::Parser as _;
+use haft_agent_settings::{
+    Agent, Scope, ServersLocation,
+    server::{EntryValue, Server, ServerTransport},
+};
 use haft_contract::Principal;
 use haft_host::config::{ConfigPlaces, Env, resolve::Overrides};
 
 use super::check::Check;
 use crate::{
     agent_files::foreign::{same_place, this_program},
-    agents::{
-        Agent, Scope, ServersLocation,
-        server::{EntryValue, Server, ServerTransport},
-    },
     args::{Cli, Command},
     commands::{App, mcp::entry},
     stop::Stop,

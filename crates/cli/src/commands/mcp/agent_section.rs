@@ -8,6 +8,12 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::{
+    agent_files::foreign::{BackupPolicy, ForeignFile},
+    stop::Stop,
+    terminal::Page,
+};
+use haft_agent_settings::{Agent, Scope};
 use haft_host::config::{
     ConfigPlaces, FILE_NAME,
     resolve::check,
@@ -21,12 +27,6 @@ use serde_json::{Value, json};
 use super::{
     super::{App, approvals::may_answer, init},
     entry,
-};
-use crate::{
-    agent_files::foreign::{BackupPolicy, ForeignFile},
-    agents::{Agent, Scope},
-    stop::Stop,
-    terminal::Page,
 };
 
 /// The agent that the command line is.

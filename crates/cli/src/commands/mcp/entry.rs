@@ -6,6 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use haft_agent_settings::{
+    Agent, ENTRY, Homes, OwnTools, Scope, ServersLocation,
+    document::{self, EditRefusal},
+    server::{EntryValue, Server, ServerTransport},
+};
 use haft_contract::WorkPath;
 use haft_host::{
     config::{env::CONFIG_HOME, pinned_entry::PinnedEntry},
@@ -18,11 +23,6 @@ use serde_json::Value;
 use super::super::App;
 use crate::{
     agent_files::foreign::{ForeignFile, MAX_BYTES, real_directory, this_program},
-    agents::{
-        Agent, ENTRY, Homes, OwnTools, Scope, ServersLocation,
-        document::{self, EditRefusal},
-        server::{EntryValue, Server, ServerTransport},
-    },
     stop::Stop,
 };
 

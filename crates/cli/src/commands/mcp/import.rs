@@ -9,6 +9,11 @@ use std::{
 };
 
 use clap::Args;
+use haft_agent_settings::{
+    Agent, ENTRY, Scope, ServersLocation, document,
+    server::{EntryValue, Server, ServerTransport},
+    takeover::{self, Secrets, TakenOverServer, TakeoverTarget},
+};
 use haft_host::{
     config::{Settings, launcher, mcp::Target, resolve::check},
     package_versions::{PackageVersions, RegistryUse, own_registries},
@@ -22,11 +27,6 @@ use super::{
 };
 use crate::{
     agent_files::foreign::{BackupPolicy, ForeignFile},
-    agents::{
-        Agent, ENTRY, Scope, ServersLocation, document,
-        server::{EntryValue, Server, ServerTransport},
-        takeover::{self, Secrets, TakenOverServer, TakeoverTarget},
-    },
     exit::Exit,
     prompt::confirm,
     stop::Stop,

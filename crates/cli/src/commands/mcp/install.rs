@@ -11,6 +11,12 @@ use std::{
 };
 
 use clap::Args;
+use haft_agent_settings::{
+    Agent, ENTRY, OwnTools, Scope, ServersLocation,
+    additions::Addition,
+    document,
+    server::{EntryValue, Server, ServerTransport},
+};
 use haft_mcp::server::http;
 use serde_json::{Value, json};
 
@@ -24,12 +30,6 @@ use super::{
 };
 use crate::{
     agent_files::installed::InstalledFile,
-    agents::{
-        Agent, ENTRY, OwnTools, Scope, ServersLocation,
-        additions::Addition,
-        document,
-        server::{EntryValue, Server, ServerTransport},
-    },
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page, Style},

@@ -3,18 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
+use haft_agent_settings::{
+    additions::{self, Addition, Setting},
+    document::{self, EditRefusal, Format},
+};
 use haft_ledger::Redactor;
 use serde_json::Value;
 
 use super::entry::{diff, unchangeable};
-use crate::{
-    agent_files::installed::InstalledFile,
-    agents::{
-        additions::{self, Addition, Setting},
-        document::{self, EditRefusal, Format},
-    },
-    stop::Stop,
-};
+use crate::{agent_files::installed::InstalledFile, stop::Stop};
 
 /// A file and its planned text.
 pub(super) struct PlannedFile {

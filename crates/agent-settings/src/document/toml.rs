@@ -168,7 +168,7 @@ fn parse(text: &str) -> Result<DocumentMut, EditRefusal> {
 }
 
 /// A value in TOML. TOML has no null; none of our values has one.
-pub(crate) fn write(value: &Value) -> toml_edit::Value {
+pub fn write(value: &Value) -> toml_edit::Value {
     match value {
         Value::Null => toml_edit::Value::from(""),
         Value::Bool(value) => toml_edit::Value::from(*value),

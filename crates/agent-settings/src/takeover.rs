@@ -26,7 +26,7 @@ use super::{
 
 /// How values that may be secrets are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Secrets {
+pub enum Secrets {
     /// Each in a separate file.
     Apart,
     /// Literally, in the configuration.
@@ -35,39 +35,39 @@ pub(crate) enum Secrets {
 
 /// Where servers are taken over to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct TakeoverTarget<'i> {
+pub struct TakeoverTarget<'i> {
     /// The directory for secrets.
-    pub(crate) secrets_in: &'i Path,
+    pub secrets_in: &'i Path,
     /// How secrets are stored.
-    pub(crate) secrets: Secrets,
+    pub secrets: Secrets,
     /// The base of the agent's relative directories.
-    pub(crate) project: &'i Path,
+    pub project: &'i Path,
     /// The versions of packages, as far as they are known.
-    pub(crate) versions: &'i PackageVersions,
+    pub versions: &'i PackageVersions,
 }
 
 /// A server ready for `haft.toml`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct TakenOverServer {
+pub struct TakenOverServer {
     /// The agent's name for it.
-    pub(crate) name: String,
+    pub name: String,
     /// What Haft calls it.
-    pub(crate) id: ServerId,
+    pub id: ServerId,
     /// Its settings, in written order.
     settings: Vec<(&'static str, Value)>,
     /// Values stored in separate files.
-    pub(crate) kept: Vec<(PathBuf, String)>,
+    pub kept: Vec<(PathBuf, String)>,
     /// Variables of the agent's environment that it needs.
-    pub(crate) needs: BTreeSet<String>,
+    pub needs: BTreeSet<String>,
     /// Why it is switched off, if it is.
-    pub(crate) off: Option<String>,
+    pub off: Option<String>,
     /// What a person should know.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 impl TakenOverServer {
     /// Takes a server over; fails if Haft cannot express it.
-    pub(crate) fn from(
+    pub fn from(
         server: &Server,
         ids: &BTreeSet<String>,
         into: TakeoverTarget<'_>,
@@ -293,7 +293,7 @@ impl TakenOverServer {
 }
 
 /// All variables, with the values that the agent's file has.
-pub(crate) fn variables(env: &BTreeMap<String, EntryValue>) -> BTreeMap<String, Option<String>> {
+pub fn variables(env: &BTreeMap<String, EntryValue>) -> BTreeMap<String, Option<String>> {
     let known = |given: &EntryValue| match given {
         EntryValue::Text(text) => Some(text.clone()),
         EntryValue::Variable { .. } | EntryValue::Foreign(_) => None,
@@ -304,11 +304,7 @@ pub(crate) fn variables(env: &BTreeMap<String, EntryValue>) -> BTreeMap<String, 
 }
 
 /// A configuration with servers added.
-pub(crate) fn added(
-    text: &str,
-    taken: &[TakenOverServer],
-    from: &str,
-) -> Result<String, EditRefusal> {
+pub fn added(text: &str, taken: &[TakenOverServer], from: &str) -> Result<String, EditRefusal> {
     let mut document = text
         .parse::<DocumentMut>()
         .map_err(|error| EditRefusal::Broken(error.to_string().trim_end().to_owned()))?;
@@ -418,12 +414,12 @@ fn on_one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use haft_host::config::{file, mcp::Target, secrets::SecretReference};
     use haft_policy::PolicySource;
     use serde_json::json;
 
     use super::*;
-    use crate::agents::Agent;
-    use haft_host::config::{file, mcp::Target, secrets::SecretReference};
+    use crate::Agent;
 
     fn take(
         agent: Agent,

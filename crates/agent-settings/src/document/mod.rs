@@ -11,11 +11,11 @@ mod yaml;
 
 use serde_json::{Map, Value};
 
-pub(crate) use self::toml::write as toml_value;
+pub use self::toml::write as toml_value;
 
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
+pub enum Format {
     /// JSON, with the comments and trailing commas that JSONC and JSON5 allow.
     Json,
     /// TOML.
@@ -25,11 +25,11 @@ pub(crate) enum Format {
 }
 
 /// The fields of one entry, in written order.
-pub(crate) type Fields<'f> = [(&'f str, &'f Value)];
+pub type Fields<'f> = [(&'f str, &'f Value)];
 
 /// Why a file cannot be changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum EditRefusal {
+pub enum EditRefusal {
     /// It is not valid in its format, or what should hold the entries does not.
     Broken(String),
     /// The entry is written in a form that cannot be changed in one place.
@@ -37,7 +37,7 @@ pub(crate) enum EditRefusal {
 }
 
 /// The text of an empty file.
-pub(crate) fn blank(format: Format) -> &'static str {
+pub fn blank(format: Format) -> &'static str {
     match format {
         Format::Json => "{}\n",
         Format::Toml | Format::Yaml => "",
@@ -45,7 +45,7 @@ pub(crate) fn blank(format: Format) -> &'static str {
 }
 
 /// Whether a text is empty: no key, and no comment either.
-pub(crate) fn says_nothing(format: Format, text: &str) -> bool {
+pub fn says_nothing(format: Format, text: &str) -> bool {
     let bare: String = text.split_whitespace().collect();
     match format {
         Format::Json => matches!(&*bare, "" | "{}"),
@@ -54,7 +54,7 @@ pub(crate) fn says_nothing(format: Format, text: &str) -> bool {
 }
 
 /// The entries of a table, in the order of the file. A missing table has none.
-pub(crate) fn entries(
+pub fn entries(
     format: Format,
     text: &str,
     table: &[String],
@@ -67,7 +67,7 @@ pub(crate) fn entries(
 }
 
 /// The text with an entry, new or replacing the one of that name.
-pub(crate) fn with_entry(
+pub fn with_entry(
     format: Format,
     text: &str,
     table: &[String],
@@ -93,7 +93,7 @@ pub(crate) fn with_entry(
 }
 
 /// The text without an entry.
-pub(crate) fn without_entry(
+pub fn without_entry(
     format: Format,
     text: &str,
     table: &[String],
@@ -109,18 +109,14 @@ pub(crate) fn without_entry(
 }
 
 /// The value at a path of keys; `None` if a key is missing.
-pub(crate) fn value_at(
-    format: Format,
-    text: &str,
-    path: &[String],
-) -> Result<Option<Value>, EditRefusal> {
+pub fn value_at(format: Format, text: &str, path: &[String]) -> Result<Option<Value>, EditRefusal> {
     let said = value(format, text)?;
     let steps = path.iter().try_fold(&said, |at, key| at.get(key));
     Ok(steps.cloned())
 }
 
 /// The text with a value, new or replacing the existing one.
-pub(crate) fn with_value(
+pub fn with_value(
     format: Format,
     text: &str,
     path: &[String],
@@ -137,7 +133,7 @@ pub(crate) fn with_value(
 }
 
 /// The text with items at the end of a list, which is created if missing.
-pub(crate) fn with_items(
+pub fn with_items(
     format: Format,
     text: &str,
     path: &[String],
@@ -156,7 +152,7 @@ pub(crate) fn with_items(
 }
 
 /// The text without these items of a list, wherever they are in it.
-pub(crate) fn without_items(
+pub fn without_items(
     format: Format,
     text: &str,
     path: &[String],
@@ -179,7 +175,7 @@ pub(crate) fn without_items(
 
 /// The text without the empty tables and lists on the way to a path, except the first `kept`: those
 /// were there before.
-pub(crate) fn without_empty(
+pub fn without_empty(
     format: Format,
     text: &str,
     path: &[String],

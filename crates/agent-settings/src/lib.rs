@@ -5,11 +5,11 @@
 //! have in common, `document/` edits their files. Nothing here touches a file: text comes in and
 //! goes out. `docs/guide/agents.md` explains the same to people.
 
-pub(crate) mod additions;
+pub mod additions;
 mod claude_code;
 mod codex;
 mod cursor;
-pub(crate) mod document;
+pub mod document;
 mod gemini;
 mod goose;
 mod nanobot;
@@ -17,8 +17,8 @@ mod openclaw;
 mod opencode;
 mod pi;
 mod qwen;
-pub(crate) mod server;
-pub(crate) mod takeover;
+pub mod server;
+pub mod takeover;
 mod vscode;
 
 use std::{
@@ -36,10 +36,10 @@ use self::{
 };
 
 /// Haft's name in an agent's configuration.
-pub(crate) const ENTRY: &str = "haft";
+pub const ENTRY: &str = "haft";
 
 /// The variables that move agents' configuration.
-pub(crate) const VARIABLES: [&str; 8] = [
+pub const VARIABLES: [&str; 8] = [
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
     "GEMINI_CLI_HOME",
@@ -52,7 +52,7 @@ pub(crate) const VARIABLES: [&str; 8] = [
 
 /// An agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Agent {
+pub enum Agent {
     /// Anthropic's Claude Code
     ClaudeCode,
     /// OpenAI's Codex
@@ -79,7 +79,7 @@ pub(crate) enum Agent {
 
 /// For whom an agent uses a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Scope {
+pub enum Scope {
     /// For you, in every project
     User,
     /// For everybody who opens this project: a file in it
@@ -90,7 +90,7 @@ pub(crate) enum Scope {
 
 impl Scope {
     /// Its name on the command line.
-    pub(crate) fn id(self) -> &'static str {
+    pub fn id(self) -> &'static str {
         match self {
             Self::User => "user",
             Self::Project => "project",
@@ -101,42 +101,42 @@ impl Scope {
 
 /// Where an agent keeps its servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ServersLocation {
+pub struct ServersLocation {
     /// The file.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Its format.
-    pub(crate) format: Format,
+    pub format: Format,
     /// The keys that lead to the table of servers.
-    pub(crate) table: Vec<String>,
+    pub table: Vec<String>,
 }
 
 /// How an agent's own shell and file tools are turned off, in a file that may differ from the one
 /// with its servers.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct OwnTools {
+pub struct OwnTools {
     /// The file.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Its format.
-    pub(crate) format: Format,
+    pub format: Format,
     /// The settings to make in it.
-    pub(crate) settings: Vec<Setting>,
+    pub settings: Vec<Setting>,
     /// The tools this turns off, by the agent's names.
-    pub(crate) names: &'static [&'static str],
+    pub names: &'static [&'static str],
     /// What a person should know about the other tools.
-    pub(crate) note: Option<&'static str>,
+    pub note: Option<&'static str>,
 }
 
 /// Where a person's files are.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Homes<'e> {
+pub struct Homes<'e> {
     /// The home directory.
-    pub(crate) home: &'e Path,
+    pub home: &'e Path,
     /// `.config` in it, or its replacement.
-    pub(crate) config: &'e Path,
+    pub config: &'e Path,
     /// The project.
-    pub(crate) project: &'e Path,
+    pub project: &'e Path,
     /// The values of [`VARIABLES`].
-    pub(crate) variables: &'e BTreeMap<String, PathBuf>,
+    pub variables: &'e BTreeMap<String, PathBuf>,
 }
 
 impl Homes<'_> {
@@ -150,7 +150,7 @@ impl Homes<'_> {
 }
 
 /// How one agent describes servers.
-pub(crate) trait Dialect {
+pub trait Dialect {
     /// Where it keeps them; `None` for a scope it does not have.
     fn place(&self, scope: Scope, homes: &Homes<'_>) -> Option<ServersLocation>;
 
@@ -184,12 +184,12 @@ pub(crate) trait Dialect {
 
 impl Agent {
     /// Every agent.
-    pub(crate) fn all() -> &'static [Self] {
+    pub fn all() -> &'static [Self] {
         Self::value_variants()
     }
 
     /// Its name on the command line, and as the caller.
-    pub(crate) fn id(self) -> &'static str {
+    pub fn id(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
             Self::Codex => "codex",
@@ -206,7 +206,7 @@ impl Agent {
     }
 
     /// How it describes servers.
-    pub(crate) fn dialect(self) -> &'static dyn Dialect {
+    pub fn dialect(self) -> &'static dyn Dialect {
         match self {
             Self::ClaudeCode => &claude_code::ClaudeCode,
             Self::Codex => &codex::Codex,

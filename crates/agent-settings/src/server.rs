@@ -6,23 +6,24 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 /// The fields of an entry that an agent reads, in written order.
-pub(crate) type EntryFields = Vec<(&'static str, Value)>;
+pub type EntryFields = Vec<(&'static str, Value)>;
 
+/// A server in an agent's configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Server {
+pub struct Server {
     /// The agent's name for it.
-    pub(crate) name: String,
+    pub name: String,
     /// How it is started or reached.
-    pub(crate) reach: ServerTransport,
+    pub reach: ServerTransport,
     /// Whether the agent uses it.
-    pub(crate) enabled: bool,
+    pub enabled: bool,
     /// The agent's own settings, which are not translated.
-    pub(crate) left_out: Vec<String>,
+    pub left_out: Vec<String>,
 }
 
 /// How a server is started or reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ServerTransport {
+pub enum ServerTransport {
     /// A program that communicates over its standard input and output.
     Command {
         /// The program and its arguments.
@@ -45,7 +46,7 @@ pub(crate) enum ServerTransport {
 
 /// A value of a variable or a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum EntryValue {
+pub enum EntryValue {
     /// A literal.
     Text(String),
     /// From a variable in the agent's environment.
@@ -61,7 +62,7 @@ pub(crate) enum EntryValue {
 
 /// An agent's notation for a value from its environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Variables {
+pub enum Variables {
     /// `${NAME}`.
     Braces,
     /// `$NAME` or `${NAME}`.
@@ -76,7 +77,7 @@ pub(crate) enum Variables {
 
 impl Variables {
     /// Parses a written value.
-    pub(crate) fn read(self, text: &str) -> EntryValue {
+    pub fn read(self, text: &str) -> EntryValue {
         if self == Self::CurlyEnv {
             return read_curly(text);
         }
@@ -111,7 +112,7 @@ impl Variables {
     }
 
     /// A value in the agent's notation.
-    pub(crate) fn write(self, given: &EntryValue) -> String {
+    pub fn write(self, given: &EntryValue) -> String {
         match (given, self) {
             (EntryValue::Text(text) | EntryValue::Foreign(text), _) => text.clone(),
             (EntryValue::Variable { before, name }, Self::Env) => {
@@ -127,7 +128,7 @@ impl Variables {
     }
 
     /// Values in the agent's notation, as a field; `None` if there are none.
-    pub(crate) fn write_all(
+    pub fn write_all(
         self,
         key: &'static str,
         given: &BTreeMap<String, EntryValue>,
@@ -161,7 +162,7 @@ fn read_curly(text: &str) -> EntryValue {
 }
 
 /// Whether a text is a valid variable name.
-pub(crate) fn is_variable(name: &str) -> bool {
+pub fn is_variable(name: &str) -> bool {
     let first = |c: char| c.is_ascii_alphabetic() || c == '_';
     name.starts_with(first) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
@@ -169,16 +170,17 @@ pub(crate) fn is_variable(name: &str) -> bool {
 /// The field names of an entry as most agents write it: `command`, `args`, `env` and `cwd`, or an
 /// address and `headers`, and one field that says which.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct EntryKeys {
+pub struct EntryKeys {
     /// The notation for values from the environment.
-    pub(crate) variables: Variables,
-    /// The field for the transport, and its value for a program, for an address, and for one that
-    /// only sends events.
-    pub(crate) kind: &'static str,
-    pub(crate) program: Option<&'static str>,
-    pub(crate) address: Option<&'static str>,
+    pub variables: Variables,
+    /// The field for the transport.
+    pub kind: &'static str,
+    /// Its value for a program.
+    pub program: Option<&'static str>,
+    /// Its value for an address. One that only sends events has a value of its own.
+    pub address: Option<&'static str>,
     /// The field for an address.
-    pub(crate) url: &'static str,
+    pub url: &'static str,
 }
 
 /// Every agent's word for a server that only sends events.
@@ -186,7 +188,7 @@ const EVENTS_ONLY: &str = "sse";
 
 impl EntryKeys {
     /// A server as an entry. Empty fields are left out.
-    pub(crate) fn write(self, server: &Server) -> EntryFields {
+    pub fn write(self, server: &Server) -> EntryFields {
         let mut fields: EntryFields = Vec::new();
         let kind = match &server.reach {
             ServerTransport::Command { .. } => self.program,
@@ -211,7 +213,7 @@ impl EntryKeys {
     }
 
     /// An entry as a server. The caller has already read what is peculiar to the agent.
-    pub(crate) fn read(self, name: &str, mut entry: Entry<'_>) -> Result<Server, String> {
+    pub fn read(self, name: &str, mut entry: Entry<'_>) -> Result<Server, String> {
         let kind = entry.text(self.kind)?;
         let argv = entry.argv("command", "args")?;
         let env = entry.values("env", self.variables)?;
@@ -242,7 +244,7 @@ impl EntryKeys {
 }
 
 /// A program and its arguments, in separate fields.
-pub(crate) fn program(words: &[String], command: &'static str, args: &'static str) -> EntryFields {
+pub fn program(words: &[String], command: &'static str, args: &'static str) -> EntryFields {
     let (first, rest) = match words.split_first() {
         Some((first, rest)) => (first.as_str(), rest),
         None => ("", words),
@@ -251,27 +253,27 @@ pub(crate) fn program(words: &[String], command: &'static str, args: &'static st
 }
 
 /// An entry that is read field by field. Fields never read are reported at the end.
-pub(crate) struct Entry<'e> {
+pub struct Entry<'e> {
     fields: &'e Map<String, Value>,
     known: Vec<&'static str>,
 }
 
 impl<'e> Entry<'e> {
     /// Starts reading an entry.
-    pub(crate) fn of(value: &'e Value) -> Result<Self, String> {
+    pub fn of(value: &'e Value) -> Result<Self, String> {
         let fields = value.as_object().ok_or("it is not a table of fields")?;
         let known = Vec::new();
         Ok(Self { fields, known })
     }
 
     /// A field; null counts as absent.
-    pub(crate) fn get(&mut self, key: &'static str) -> Option<&'e Value> {
+    pub fn get(&mut self, key: &'static str) -> Option<&'e Value> {
         self.known.push(key);
         self.fields.get(key).filter(|value| !value.is_null())
     }
 
     /// A text field.
-    pub(crate) fn text(&mut self, key: &'static str) -> Result<Option<String>, String> {
+    pub fn text(&mut self, key: &'static str) -> Result<Option<String>, String> {
         let text = |value: &Value| match value {
             Value::String(text) => Ok(text.clone()),
             _ => Err(format!("`{key}` is not a text")),
@@ -280,7 +282,7 @@ impl<'e> Entry<'e> {
     }
 
     /// A list of texts; empty if absent.
-    pub(crate) fn texts(&mut self, key: &'static str) -> Result<Vec<String>, String> {
+    pub fn texts(&mut self, key: &'static str) -> Result<Vec<String>, String> {
         let Some(value) = self.get(key) else {
             return Ok(Vec::new());
         };
@@ -293,7 +295,7 @@ impl<'e> Entry<'e> {
     }
 
     /// A list of variables, each a name or a table with one.
-    pub(crate) fn names(&mut self, key: &'static str) -> Result<Vec<String>, String> {
+    pub fn names(&mut self, key: &'static str) -> Result<Vec<String>, String> {
         let Some(value) = self.get(key) else {
             return Ok(Vec::new());
         };
@@ -309,7 +311,7 @@ impl<'e> Entry<'e> {
     }
 
     /// A boolean field.
-    pub(crate) fn flag(&mut self, key: &'static str, absent: bool) -> Result<bool, String> {
+    pub fn flag(&mut self, key: &'static str, absent: bool) -> Result<bool, String> {
         match self.get(key) {
             None => Ok(absent),
             Some(Value::Bool(value)) => Ok(*value),
@@ -318,7 +320,7 @@ impl<'e> Entry<'e> {
     }
 
     /// A field that is a table of values. Numbers and booleans count as their text.
-    pub(crate) fn values(
+    pub fn values(
         &mut self,
         key: &'static str,
         variables: Variables,
@@ -344,7 +346,7 @@ impl<'e> Entry<'e> {
     }
 
     /// A program and its arguments, from separate fields.
-    pub(crate) fn argv(
+    pub fn argv(
         &mut self,
         command: &'static str,
         args: &'static str,
@@ -355,7 +357,7 @@ impl<'e> Entry<'e> {
     }
 
     /// The fields that were never read.
-    pub(crate) fn rest(self) -> Vec<String> {
+    pub fn rest(self) -> Vec<String> {
         let unknown = |key: &&String| !self.known.contains(&key.as_str());
         self.fields.keys().filter(unknown).cloned().collect()
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::agents::{
+use crate::{
     document::{blank, borrowed, entries, with_entry, without_entry},
     server::{EntryValue, ServerTransport},
 };

@@ -9,7 +9,7 @@ use super::document::{self, EditRefusal, Format};
 
 /// A setting of an agent, in its desired state.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Setting {
+pub enum Setting {
     /// It has this value.
     Is {
         /// The keys that lead to it.
@@ -26,31 +26,43 @@ pub(crate) enum Setting {
     },
 }
 
-/// One thing Haft added to a file. `kept` is how many keys of its path existed before.
+/// One thing Haft added to a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub(crate) enum Addition {
+pub enum Addition {
     /// Haft's own entry. Removed whatever it says by then.
-    Entry { path: Vec<String>, kept: usize },
+    Entry {
+        /// The keys that lead to it.
+        path: Vec<String>,
+        /// How many of them existed before.
+        kept: usize,
+    },
     /// A value. Removed if it is still the same.
     Value {
+        /// The keys that lead to it.
         path: Vec<String>,
+        /// How many of them existed before.
         kept: usize,
+        /// The value that was written.
         is: Value,
+        /// The value it replaced.
         #[serde(skip_serializing_if = "Option::is_none")]
         was: Option<Value>,
     },
     /// Items of a list. Those still there are removed.
     Items {
+        /// The keys that lead to the list.
         path: Vec<String>,
+        /// How many of them existed before.
         kept: usize,
+        /// The items that were added.
         items: Vec<String>,
     },
 }
 
 impl Addition {
     /// Haft's entry in a table, before it is added.
-    pub(crate) fn entry(
+    pub fn entry(
         format: Format,
         text: &str,
         table: &[String],
@@ -62,7 +74,7 @@ impl Addition {
     }
 
     /// Whether it is a setting rather than the entry.
-    pub(crate) fn is_setting(&self) -> bool {
+    pub fn is_setting(&self) -> bool {
         match self {
             Self::Entry { .. } => false,
             Self::Value { .. } | Self::Items { .. } => true,
@@ -106,7 +118,7 @@ impl Addition {
 
 /// The text with a setting applied. What was added for it is recorded in the additions. What the
 /// file's owner has already set is left alone.
-pub(crate) fn with_setting(
+pub fn with_setting(
     format: Format,
     text: &str,
     setting: &Setting,
@@ -178,11 +190,7 @@ pub(crate) fn with_setting(
 }
 
 /// The text without the additions, undone in reverse order.
-pub(crate) fn undone(
-    format: Format,
-    text: &str,
-    additions: &[Addition],
-) -> Result<String, EditRefusal> {
+pub fn undone(format: Format, text: &str, additions: &[Addition]) -> Result<String, EditRefusal> {
     let mut text = text.to_owned();
     for addition in additions.iter().rev() {
         text = addition.undone(format, &text)?;
