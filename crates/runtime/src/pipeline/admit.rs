@@ -7,7 +7,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use haft_contract::{
-    Access, CallEvent, ErrorKind, Labels, Plan, SealedPlan, ToolError,
+    Access, CallEvent, ErrorKind, Labels, Masks, Plan, SealedPlan, ToolError,
     host::{Decision, Grant, Verdict},
     outcome::DeniedBy,
 };
@@ -18,7 +18,7 @@ use super::{
     approval_form::{ApprovalBinding, plan_form},
     approve::{Approved, RunBasis},
     decide::{denied, judge, judge_now, judge_now_with_grants},
-    plan::resolve_accesses,
+    plan::{resolve_accesses, wanted_masks},
 };
 use crate::{digest::digest_of, halt::cancelled, locks::HeldLocks, preview::look_at};
 
@@ -141,6 +141,22 @@ fn is_confined_too_weakly(planned: &PlannedCall) -> bool {
             .accepts(planned.plan.tier())
 }
 
+/// Whether the newest rules mask more of the workspace for commands than the plan does. Then a grant
+/// would let a command see what a new call under the same grant could not.
+fn is_masked_too_little(planned: &PlannedCall) -> bool {
+    let PlannedCall {
+        call, entry, plan, ..
+    } = planned;
+    let is_command = |access: &Access| matches!(access, Access::Command(_));
+    let newest = call.workspace.rules.current();
+    let missing = |wanted: Masks| {
+        let rest = wanted.without(plan.masks());
+        !rest.without(plan.attempted_masks()).is_empty()
+    };
+    plan.accesses().iter().any(is_command)
+        && wanted_masks(&newest, call, entry, plan).is_none_or(missing)
+}
+
 /// The current rules must still allow the call without asking a person, given what the session has
 /// read by now, and as it is confined. If it takes other grants than it had, these are returned.
 async fn still_allowed(
@@ -163,8 +179,24 @@ async fn still_allowed(
                 .halt(error)
                 .denied_by(DeniedBy::Expired))
         }
+        Verdict::Allow if grants.is_some() && is_masked_too_little(&planned) => {
+            let error = ToolError::new(
+                ErrorKind::Conflict,
+                "the rules changed while the call waited: they keep more from commands now",
+            )
+            .hint("repeat the call to run it so");
+            Err(overruled(planned, decision)
+                .call
+                .halt(error)
+                .denied_by(DeniedBy::Expired))
+        }
         // The decision rests on other grants than the one on record, so it takes its place.
-        Verdict::Allow if grants.is_some() => Ok((overruled(planned, decision), grants)),
+        Verdict::Allow if grants.is_some() => {
+            let mut planned = overruled(planned, Arc::clone(&decision));
+            let both = planned.call.withheld.iter().chain(&decision.withheld);
+            planned.call.withheld = both.cloned().collect();
+            Ok((planned, grants))
+        }
         Verdict::Allow => Ok((planned, None)),
         Verdict::Deny => {
             let planned = overruled(planned, Arc::clone(&decision));

@@ -17,7 +17,7 @@ use haft_runtime::{RulesInForce, SystemClock, WorkspaceRules};
 use haft_testkit::{FixedPolicy, Harness, ScriptedApprover, approver::ScriptedAnswer, principal};
 use serde_json::json;
 
-use crate::{scripted::Scripted, standing::grant};
+use crate::{masks::Masking, scripted::Scripted, standing::grant};
 
 fn rules(verdict: Verdict, version: &'static str) -> WorkspaceRules {
     let policy = FixedPolicy::by(move |_| verdict).versioned(move || version.to_owned());
@@ -206,15 +206,40 @@ async fn a_yes_given_under_one_version_is_void_under_another_that_would_not_have
     assert_eq!(ended.runs, 0);
 }
 
+fn commands(_: &serde_json::Value) -> Vec<Access> {
+    vec![Access::Command(CommandAccess {
+        command: Command::Shell("true".to_owned()),
+        cwd: WorkPath::root(),
+        stays: false,
+    })]
+}
+
+/// A grant is given for commands that do not see what deny rules hide, and the plan was made before
+/// these rules were.
+#[tokio::test]
+async fn a_grant_does_not_let_a_command_run_that_sees_what_the_newest_version_hides() {
+    let grant = grant("act", None);
+    let asks = FixedPolicy::ask_all().granting();
+    let hiding = Masking(asks.versioned(|| "two".to_owned()));
+    let hiding = WorkspaceRules::new(Arc::new(hiding));
+    let ended = replaced(rules(Verdict::Allow, "one"), hiding, &[&grant], commands).await;
+    let text = ended.outcome.model_text();
+    assert!(text.contains("they keep more from commands"), "{text}");
+    assert_eq!(ended.outcome.facts.denied_by, Some(DeniedBy::Expired));
+    assert_eq!((ended.decision().policy.0.as_str(), ended.runs), ("two", 0));
+    // Where the newest version hides nothing, the same command runs.
+    let ended = replaced(
+        rules(Verdict::Allow, "one"),
+        asking("two"),
+        &[&grant],
+        commands,
+    )
+    .await;
+    assert!(ended.outcome.succeeded(), "{}", ended.outcome.model_text());
+}
+
 #[tokio::test]
 async fn a_command_planned_without_a_sandbox_does_not_run_once_the_rules_demand_one() {
-    let commands = |_: &serde_json::Value| {
-        vec![Access::Command(CommandAccess {
-            command: Command::Shell("true".to_owned()),
-            cwd: WorkPath::root(),
-            stays: false,
-        })]
-    };
     let demanding = || rules(Verdict::Allow, "two").sandbox("act", SandboxMode::Full);
     let ended = replaced(rules(Verdict::Allow, "one"), demanding(), &[], commands).await;
     let text = ended.outcome.model_text();
