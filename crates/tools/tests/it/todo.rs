@@ -54,7 +54,7 @@ async fn the_list_is_what_the_last_call_set() {
 }
 
 /// The loop guard counts looking at the list as it counts looking at a file: neither helps the sixth
-/// time, and either starts anew once something has changed.
+/// time, and either starts anew once the agent has done two other things.
 #[tokio::test]
 async fn looking_at_the_list_again_and_again_is_a_loop_as_with_a_file() {
     let harness = harness();
@@ -79,8 +79,8 @@ async fn looking_at_the_list_again_and_again_is_a_loop_as_with_a_file() {
             "{tool}: {}",
             decision.reason
         );
-        // It had something else to do, so it may look again.
         harness.succeed(change.0, change.1).await;
+        harness.succeed("list", json!({})).await;
         for _ in 0..6 {
             harness.succeed(tool, look.clone()).await;
         }
