@@ -85,8 +85,8 @@ impl WithheldUntil {
     }
 }
 
-/// A tool as an object. Implemented for every [`Tool`] by [`erase`]; implemented by hand only for
-/// tools whose schema is known at run time.
+/// A tool as an object. Implemented for every [`Tool`] by [`erase`] and for every [`ToolWrapper`];
+/// implemented by hand only for tools whose schema is known at run time.
 pub trait ErasedTool: Send + Sync {
     /// The tool's name.
     fn name(&self) -> &ToolName;
@@ -99,8 +99,8 @@ pub trait ErasedTool: Send + Sync {
     /// SHA-256 of the program and of what comes with it (a script's manifest), for a tool that runs a
     /// separate one: part of what an approval binds. Any other tool is fixed by this build of Haft, its spec and its schemas.
     ///
-    /// Has no default: a wrapper that forgot to pass it on would loosen every approval of the tool
-    /// it wraps.
+    /// Has no default: whoever forgot it would loosen every approval of the tool. A wrapper passes it
+    /// on as a [`ToolWrapper`].
     fn program_digest(&self) -> Option<[u8; 32]>;
     /// Why the tool is known but neither shown nor run: a person has to review it first (a foreign
     /// definition nobody has accepted), or what it needs is missing. Read once, at registration.
@@ -145,57 +145,108 @@ pub fn withhold(tool: Arc<dyn ErasedTool>, why: WithheldReason) -> Arc<dyn Erase
     Arc::new(WithheldTool { tool, why })
 }
 
-/// Replaces a tool for as long as it is withheld, and never runs it.
+/// A tool that stands for another one. What it does not say itself is the other's, and so is what it
+/// does.
+pub trait ToolWrapper: Send + Sync {
+    /// The other tool.
+    fn wrapped(&self) -> &dyn ErasedTool;
+
+    /// The tool's name.
+    fn name(&self) -> &ToolName {
+        self.wrapped().name()
+    }
+
+    /// The tool's description of itself.
+    fn spec(&self) -> ToolSpec {
+        self.wrapped().spec()
+    }
+
+    /// Why the tool is known but neither shown nor run.
+    fn withheld(&self) -> Option<WithheldReason> {
+        self.wrapped().withheld()
+    }
+}
+
+/// The one place where a wrapper passes calls on: a wrapper cannot forget a digest or a preview, and
+/// runs nothing while it is withheld.
+impl<W: ToolWrapper> ErasedTool for W {
+    fn name(&self) -> &ToolName {
+        ToolWrapper::name(self)
+    }
+
+    fn spec(&self) -> ToolSpec {
+        ToolWrapper::spec(self)
+    }
+
+    fn input_schema(&self) -> Value {
+        self.wrapped().input_schema()
+    }
+
+    fn output_schema(&self) -> Value {
+        self.wrapped().output_schema()
+    }
+
+    fn program_digest(&self) -> Option<[u8; 32]> {
+        self.wrapped().program_digest()
+    }
+
+    fn withheld(&self) -> Option<WithheldReason> {
+        ToolWrapper::withheld(self)
+    }
+
+    fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {
+        refuse_if_withheld(self)?;
+        self.wrapped().parse(input)
+    }
+
+    fn plan(&self, input: &ParsedInput, cx: &PlanContext) -> Result<Plan, ToolError> {
+        refuse_if_withheld(self)?;
+        self.wrapped().plan(input, cx)
+    }
+
+    fn preview<'a>(
+        &'a self,
+        input: &'a ParsedInput,
+        cx: PreviewContext,
+    ) -> BoxFuture<'a, Result<Preview, ToolError>> {
+        match refuse_if_withheld(self) {
+            Ok(()) => self.wrapped().preview(input, cx),
+            Err(refusal) => Box::pin(std::future::ready(Err(refusal))),
+        }
+    }
+
+    fn run(
+        &self,
+        input: ParsedInput,
+        cx: CallContext<NoProgress>,
+    ) -> BoxFuture<'_, Result<ToolReply, ToolError>> {
+        match refuse_if_withheld(self) {
+            Ok(()) => self.wrapped().run(input, cx),
+            Err(refusal) => Box::pin(std::future::ready(Err(refusal))),
+        }
+    }
+}
+
+fn refuse_if_withheld(tool: &impl ToolWrapper) -> Result<(), ToolError> {
+    match ToolWrapper::withheld(tool) {
+        Some(why) => Err(ToolError::new(why.until.refusal(), why.reason).hint(why.hint)),
+        None => Ok(()),
+    }
+}
+
+/// Replaces a tool for as long as it is withheld.
 struct WithheldTool {
     tool: Arc<dyn ErasedTool>,
     why: WithheldReason,
 }
 
-impl WithheldTool {
-    fn refusal(&self) -> ToolError {
-        ToolError::new(self.why.until.refusal(), &self.why.reason).hint(&self.why.hint)
-    }
-}
-
-impl ErasedTool for WithheldTool {
-    fn name(&self) -> &ToolName {
-        self.tool.name()
-    }
-
-    fn spec(&self) -> ToolSpec {
-        self.tool.spec()
-    }
-
-    fn input_schema(&self) -> Value {
-        self.tool.input_schema()
-    }
-
-    fn output_schema(&self) -> Value {
-        self.tool.output_schema()
-    }
-
-    fn program_digest(&self) -> Option<[u8; 32]> {
-        self.tool.program_digest()
+impl ToolWrapper for WithheldTool {
+    fn wrapped(&self) -> &dyn ErasedTool {
+        &*self.tool
     }
 
     fn withheld(&self) -> Option<WithheldReason> {
         Some(self.why.clone())
-    }
-
-    fn parse(&self, _input: &Value) -> Result<ParsedInput, ToolError> {
-        Err(self.refusal())
-    }
-
-    fn plan(&self, _input: &ParsedInput, _cx: &PlanContext) -> Result<Plan, ToolError> {
-        Err(self.refusal())
-    }
-
-    fn run(
-        &self,
-        _input: ParsedInput,
-        _cx: CallContext<NoProgress>,
-    ) -> BoxFuture<'_, Result<ToolReply, ToolError>> {
-        Box::pin(std::future::ready(Err(self.refusal())))
     }
 }
 

@@ -102,7 +102,7 @@ impl Denial {
         format!("connect to {}", self.target)
     }
 
-    /// Why, and which setting of haft.toml would allow it.
+    /// Why, and which setting would allow it: its name, and where it is.
     pub(crate) fn why(&self, setting: &str) -> String {
         let target = &self.target;
         match &self.reason {
@@ -122,26 +122,26 @@ impl Denial {
                  haft.toml denies"
             ),
             Reason::OtherPort(rule) => format!(
-                "the rule `{rule}` does not cover this port; add `{target}` to {setting} in \
-                 haft.toml to allow it"
+                "the rule `{rule}` does not cover this port; add `{target}` to {setting} to \
+                 allow it"
             ),
             Reason::NoRule => {
-                format!("no rule allows it; add `{target}` to {setting} in haft.toml to allow it")
+                format!("no rule allows it; add `{target}` to {setting} to allow it")
             }
             Reason::OtherEndpoint => "it is not the address that was configured".to_owned(),
             Reason::PrivateName => format!(
                 "a name of a private network must be named exactly; add `{target}` to {setting} \
-                 in haft.toml to allow it"
+                 to allow it"
             ),
             Reason::NotPublic(address, class) => format!(
                 "it leads to {address}, {}, which no rule names; add that address with its port to \
-                 {setting} in haft.toml to allow it",
+                 {setting} to allow it",
                 class.as_str()
             ),
             Reason::TooManyAddresses => "it resolves to too many addresses to check".to_owned(),
             Reason::OtherServerName(name) => format!(
-                "the TLS connection asks for `{name}` instead; only the host that {setting} in \
-                 haft.toml allows may be asked for"
+                "the TLS connection asks for `{name}` instead; only the host that {setting} \
+                 allows may be asked for"
             ),
             Reason::NoServerName => {
                 "the TLS connection does not say which server it asks for (SNI)".to_owned()
@@ -150,8 +150,8 @@ impl Denial {
                 "the TLS connection hides which server it asks for (ECH)".to_owned()
             }
             Reason::OtherHostHeader(name) => format!(
-                "the request inside asks for `{name}` instead; only the host that {setting} in \
-                 haft.toml allows may be asked for"
+                "the request inside asks for `{name}` instead; only the host that {setting} \
+                 allows may be asked for"
             ),
             Reason::Protocol(why) => (*why).to_owned(),
         }

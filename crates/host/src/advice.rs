@@ -17,6 +17,7 @@ use haft_contract::{
 use crate::{
     config::Settings,
     mount::{MountPlan, Unknown},
+    own_tools::off_until_named,
     suggest::Suggest,
 };
 
@@ -105,7 +106,11 @@ impl Advice {
                     // No name is similar, because none is known yet.
                     Some(Unknown::Unseen(hint)) => return Some(hint),
                     Some(Unknown::Other(hint)) => Some(hint),
-                    None => Some("`haft tools` lists the tools".to_owned()),
+                    None => match off_until_named(tool) {
+                        // A tool of a similar name would not do the same.
+                        Some(off) => return Some(format!("{}; {}", off.reason, off.hint)),
+                        None => Some("`haft tools` lists the tools".to_owned()),
+                    },
                 },
                 ErrorKind::InvalidInput => outcome
                     .tool

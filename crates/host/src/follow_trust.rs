@@ -24,7 +24,9 @@ use crate::{
     host_policy::HostPolicy,
 };
 
-/// How often the trust store is looked at. It is read only if it was written.
+/// How often the trust store is looked at. It is read only if it was written, so looking is one
+/// `stat` and nobody saves anything by looking less often, while less often would keep rules in force
+/// that a person has just withdrawn. So it is no setting.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The configuration file whose pin is followed.

@@ -41,6 +41,7 @@ pub mod suggest;
 pub mod this_workspace;
 pub mod todo_lists;
 mod webhook;
+mod why_shown;
 pub mod workspace;
 
 /// An MCP server to mount, with the settings of an entry of `[[mcp.servers]]`.
@@ -55,8 +56,11 @@ pub use self::{
     host::Host,
     host_policy::HostPolicy,
     other_places::OtherPlaces,
-    own_tools::{ConfiguredScript, ScriptEntry, configured_scripts},
+    own_tools::{
+        ConfiguredScript, ScriptEntry, ToolThatIsOff, configured_scripts, off_until_named,
+    },
     record::{Record, RecordOptions},
     webhook::{Webhook, WebhookError, WebhookKey},
+    why_shown::WhyShown,
     workspace::WorkspaceSource,
 };

@@ -48,6 +48,35 @@ pub(crate) fn built_in(settings: &Settings) -> Result<Vec<Arc<dyn ErasedTool>>, 
     Ok(tools)
 }
 
+/// A built-in tool that is not there because no configuration names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolThatIsOff {
+    /// Its name.
+    pub tool: ToolName,
+    /// That it is off.
+    pub reason: String,
+    /// The lines of haft.toml that turn it on.
+    pub hint: String,
+}
+
+/// The tool of this name or alias, if it is off until configuration names it. For a name that no
+/// registered tool has.
+pub fn off_until_named(name: &str) -> Option<ToolThatIsOff> {
+    let tools = haft_tools::catalog::optional();
+    let is_it = |tool: &&Arc<dyn ErasedTool>| {
+        tool.name().as_str() == name || tool.spec().aliases.contains(&name)
+    };
+    let tool = tools.iter().find(is_it)?.name();
+    Some(ToolThatIsOff {
+        tool: tool.clone(),
+        reason: format!("`{tool}` is off until haft.toml names it"),
+        hint: format!(
+            "to turn it on, add `[tools.{tool}]` and below it `type = \"{tool}\"` to haft.toml, then \
+             run `haft trust`"
+        ),
+    })
+}
+
 /// The type of a configured tool that is a script.
 const SCRIPT: &str = "script";
 

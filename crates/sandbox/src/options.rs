@@ -26,8 +26,8 @@ pub struct SandboxOptions {
     /// The user's runtime directory (`XDG_RUNTIME_DIR`), where sockets are kept if it belongs to
     /// them alone; without it they are in a private directory among temporary files.
     pub runtime: Option<PathBuf>,
-    /// The name, in messages, of the setting that lists the hosts a command may reach, if it is not
-    /// the workspace's setting.
+    /// The name, in messages, of the setting that lists the hosts a command may reach, and where it
+    /// is, if it is not the workspace's setting.
     pub network_setting: Option<String>,
     /// Layers left out, to show which layer stops what. For tests; no configuration sets it.
     pub without: BTreeSet<Layer>,

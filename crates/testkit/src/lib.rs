@@ -20,6 +20,7 @@
 pub mod approver;
 pub mod certificates;
 pub mod clock;
+pub mod container_engine;
 pub mod cpu_time;
 pub mod events;
 pub mod fuzz;

@@ -11,11 +11,9 @@ use std::{
 };
 
 use haft_contract::{
-    BoxFuture, CallContext, NoProgress, Plan, PlanContext, Tool, ToolError, ToolName, ToolSpec,
-    context::PreviewContext,
-    erased::{ErasedTool, ParsedInput, ToolReply, WithheldReason, erase_as},
+    Tool, ToolName, ToolSpec,
+    erased::{ErasedTool, ToolWrapper, erase_as},
     name::NameError,
-    preview::Preview,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -216,53 +214,13 @@ struct WithArguments {
     arguments: Map<String, Value>,
 }
 
-impl ErasedTool for WithArguments {
-    fn name(&self) -> &ToolName {
-        self.tool.name()
+impl ToolWrapper for WithArguments {
+    fn wrapped(&self) -> &dyn ErasedTool {
+        &*self.tool
     }
 
     fn spec(&self) -> ToolSpec {
         self.tool.spec().fixed_arguments(self.arguments.clone())
-    }
-
-    fn input_schema(&self) -> Value {
-        self.tool.input_schema()
-    }
-
-    fn output_schema(&self) -> Value {
-        self.tool.output_schema()
-    }
-
-    fn program_digest(&self) -> Option<[u8; 32]> {
-        self.tool.program_digest()
-    }
-
-    fn withheld(&self) -> Option<WithheldReason> {
-        self.tool.withheld()
-    }
-
-    fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {
-        self.tool.parse(input)
-    }
-
-    fn plan(&self, input: &ParsedInput, cx: &PlanContext) -> Result<Plan, ToolError> {
-        self.tool.plan(input, cx)
-    }
-
-    fn preview<'a>(
-        &'a self,
-        input: &'a ParsedInput,
-        cx: PreviewContext,
-    ) -> BoxFuture<'a, Result<Preview, ToolError>> {
-        self.tool.preview(input, cx)
-    }
-
-    fn run(
-        &self,
-        input: ParsedInput,
-        cx: CallContext<NoProgress>,
-    ) -> BoxFuture<'_, Result<ToolReply, ToolError>> {
-        self.tool.run(input, cx)
     }
 }
 
@@ -274,7 +232,11 @@ struct LazyTool {
     tool: LazyLock<Arc<dyn ErasedTool>, MakeTool>,
 }
 
-impl ErasedTool for LazyTool {
+impl ToolWrapper for LazyTool {
+    fn wrapped(&self) -> &dyn ErasedTool {
+        &**self.tool
+    }
+
     fn name(&self) -> &ToolName {
         &self.name
     }
@@ -285,46 +247,6 @@ impl ErasedTool for LazyTool {
             spec.aliases.clear();
         }
         spec
-    }
-
-    fn input_schema(&self) -> Value {
-        self.tool.input_schema()
-    }
-
-    fn output_schema(&self) -> Value {
-        self.tool.output_schema()
-    }
-
-    fn program_digest(&self) -> Option<[u8; 32]> {
-        self.tool.program_digest()
-    }
-
-    fn withheld(&self) -> Option<WithheldReason> {
-        self.tool.withheld()
-    }
-
-    fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {
-        self.tool.parse(input)
-    }
-
-    fn plan(&self, input: &ParsedInput, cx: &PlanContext) -> Result<Plan, ToolError> {
-        self.tool.plan(input, cx)
-    }
-
-    fn preview<'a>(
-        &'a self,
-        input: &'a ParsedInput,
-        cx: PreviewContext,
-    ) -> BoxFuture<'a, Result<Preview, ToolError>> {
-        self.tool.preview(input, cx)
-    }
-
-    fn run(
-        &self,
-        input: ParsedInput,
-        cx: CallContext<NoProgress>,
-    ) -> BoxFuture<'_, Result<ToolReply, ToolError>> {
-        self.tool.run(input, cx)
     }
 }
 

@@ -260,6 +260,8 @@ pub(crate) struct Spawn {
     pub(crate) terminal: Option<(u16, u16)>,
     pub(crate) egress: Option<Egress>,
     #[serde(default)]
+    pub(crate) hosts_named_in: Option<String>,
+    #[serde(default)]
     pub(crate) loopback: Option<String>,
     pub(crate) progress_channel: bool,
     pub(crate) pinned: Option<[u8; 32]>,

@@ -15,6 +15,7 @@ mod changes_git;
 mod changes_ignored;
 mod container;
 mod files;
+mod processes;
 mod races;
 mod remote;
 mod repository;

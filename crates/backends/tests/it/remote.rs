@@ -2,6 +2,7 @@
 //! happens when a connection is lost or the other side talks nonsense.
 
 pub(crate) mod child;
+pub(crate) mod client_program;
 pub(crate) mod fixture;
 mod loss;
 mod nonsense;

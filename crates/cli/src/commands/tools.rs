@@ -4,12 +4,8 @@
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use haft_contract::{
-    Effects, Principal, ProviderId,
-    erased::WithheldUntil,
-    host::{Policy as _, Visibility},
-};
-use haft_host::{Assembly, HostBuilder, mount::Unknown};
+use haft_contract::{Effects, Principal, ProviderId};
+use haft_host::{Assembly, HostBuilder, mount::Unknown, off_until_named};
 use haft_runtime::registry::{Entry, Filter, Format as Rendering, Snapshot};
 use serde::Serialize;
 use serde_json::Value;
@@ -228,7 +224,10 @@ fn find<'t>(tools: &'t Snapshot, assembly: &Assembly, name: &str) -> Result<&'t 
             (None, Some(near)) => format!("did you mean `{near}`?"),
             (None, None) => "`haft tools` lists the tools".to_owned(),
         };
-        Stop::new(Exit::NotFound, format!("there is no tool `{name}`"), hint)
+        match off_until_named(name) {
+            Some(off) => Stop::new(Exit::NotFound, off.reason, off.hint),
+            None => Stop::new(Exit::NotFound, format!("there is no tool `{name}`"), hint),
+        }
     })
 }
 
@@ -283,49 +282,21 @@ fn one(name: &str, assembly: &Assembly, app: &App) -> Result<Exit, Stop> {
 }
 
 fn why(name: &str, principal: &Principal, assembly: &Assembly, app: &App) -> Result<Exit, Stop> {
-    let tools = assembly.runtime.registry().snapshot();
-    let entry = find(&tools, assembly, name)?;
-    let tool = entry.key().tool.as_str();
-    let alias = if tool == name {
-        String::new()
-    } else {
-        format!("`{name}` is another name of `{tool}`; ")
-    };
-    let state = match entry.withheld().map(|withheld| withheld.until) {
-        Some(WithheldUntil::Ready | WithheldUntil::TierAvailable) => "not ready",
-        Some(WithheldUntil::Accepted) | None => "quarantined",
-    };
-    let scope = entry.missing_scope(principal).map(|scope| {
-        format!("{alias}it needs the scope `{scope}`, which this caller does not have")
-    });
-    let (shown, reason, rule) = match (
-        entry.quarantine(),
-        assembly.policy.visibility(principal, &entry.facts()),
-    ) {
-        (Some(why), _) => (false, format!("{alias}it is {state}: {why}"), None),
-        (None, _) if scope.is_some() => (false, scope.unwrap_or_default(), None),
-        (None, Visibility::Hidden { rule, reason }) => (
-            false,
-            format!("{alias}{reason}"),
-            rule.as_ref().map(RuleView::of),
-        ),
-        (None, Visibility::Advertised) => {
-            let reason = "it is shown: the rules could allow some of its inputs (`haft policy check` says which)";
-            (true, format!("{alias}{reason}"), None)
-        }
+    let Some(why) = assembly.why_shown(name, principal) else {
+        return find(&assembly.runtime.registry().snapshot(), assembly, name).map(|_| Exit::Ok);
     };
     let view = WhyView {
-        tool: entry.key().to_string(),
-        shown,
-        reason,
-        hint: entry.withheld().map(|withheld| withheld.hint.clone()),
-        rule,
+        tool: why.tool,
+        shown: why.shown,
+        reason: why.reason,
+        hint: why.hint,
+        rule: why.rule.as_ref().map(RuleView::of),
     };
     if app.output.format() == Format::Json {
         app.output.json(&view)?;
         return Ok(Exit::Ok);
     }
-    let (word, style) = if shown {
+    let (word, style) = if view.shown {
         ("shown", Style::Good)
     } else {
         ("hidden", Style::Bad)

@@ -2,17 +2,11 @@
 //! which `haft init` finds and never switches to. Against a real, rootless Podman that
 //! `.ci/container` prepared.
 
-use std::{path::PathBuf, process::Command};
+use std::process::Command;
+
+use haft_testkit::container_engine::directory;
 
 use crate::support::{Ran, Stage};
-
-/// The directory that `.ci/container` made.
-fn directory() -> PathBuf {
-    let directory = std::env::var_os("HAFT_TEST_CONTAINERS");
-    directory
-        .expect("HAFT_TEST_CONTAINERS is not set: run `.ci/container start` as root")
-        .into()
-}
 
 /// Runs `haft` where Podman's own variables say where it keeps its containers.
 fn haft(stage: &Stage, arguments: &[&str]) -> Ran {

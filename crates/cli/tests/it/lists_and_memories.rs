@@ -64,7 +64,35 @@ fn memories_are_off_until_configuration_names_them() {
     let stage = Stage::new();
     let refused = stage.haft(&["call", "memory_save", r#"{"text": "x"}"#]);
     assert_ne!(refused.code, 0);
+    let off = "`memory_save` is off until haft.toml names it";
+    let hint = "to turn it on, add `[tools.memory_save]` and below it `type = \"memory_save\"` to haft.toml";
+    assert!(refused.all().contains(off), "{}", refused.all());
+    assert!(refused.all().contains(hint), "{}", refused.all());
     assert!(!stage.haft(&["tools"]).ok().contains("memory"));
+    for tool in ["save", "search", "get", "forget"] {
+        let tool = format!("memory_{tool}");
+        let why = stage.json(&["tools", "--why", &tool, "--json"]);
+        assert_eq!(
+            (&why["tool"], &why["shown"]),
+            (&json!(format!("builtin/{tool}")), &json!(false))
+        );
+        let (reason, hint) = (
+            off.replace("memory_save", &tool),
+            hint.replace("memory_save", &tool),
+        );
+        assert_eq!(why["reason"], reason);
+        assert!(why["hint"].as_str().unwrap().starts_with(&hint), "{why}");
+        let missing = stage.haft(&["tools", &tool]);
+        assert!(missing.all().contains(&reason), "{}", missing.all());
+        assert!(missing.all().contains(&hint), "{}", missing.all());
+    }
+    // What the hint says turns it on.
+    let named = "\n[tools.memory_save]\ntype = \"memory_save\"\n";
+    stage.write("haft.toml", stage.read("haft.toml") + named);
+    stage.haft(&["trust"]).ok();
+    let why = stage.json(&["tools", "--why", "memory_save", "--json"]);
+    assert_eq!(why["shown"], true, "{why}");
+    assert!(stage.haft(&["tools"]).ok().contains("memory_save"));
 }
 
 #[test]

@@ -242,11 +242,19 @@ fn r8_a_scripts_secret_and_host_are_its_own() {
     assert!(printed.contains("41.5"), "{printed}");
     assert_eq!(api.connections(), 1);
 
-    // They reach the host they may reach, so that they do not reach this one for another reason.
-    for (tool, input) in [
-        ("nosy", json!({})),
-        ("plain", json!({})),
-        ("bash", json!({"command": "sh tools/plain </dev/null"})),
+    // They reach the host they may reach, so that they do not reach this one for another reason. Each
+    // is told where its hosts are named.
+    let to_allow = |place: &str| format!("add `127.0.0.1:{}` to {place} to allow it", api.port);
+    let own = to_allow("`hosts` in the script's manifest");
+    let settings = to_allow("`sandbox.network.allow` in haft.toml");
+    for (tool, input, named_in) in [
+        ("nosy", json!({}), &own),
+        ("plain", json!({}), &settings),
+        (
+            "bash",
+            json!({"command": "sh tools/plain </dev/null"}),
+            &settings,
+        ),
     ] {
         let before = other.connections();
         let printed = call(&stage, tool, &input);
@@ -256,6 +264,7 @@ fn r8_a_scripts_secret_and_host_are_its_own() {
             printed.contains("haft refused to connect"),
             "{tool}: {printed}"
         );
+        assert!(printed.contains(named_in), "{tool}: {printed}");
         assert_eq!(other.connections(), before + 1, "{tool}: {printed}");
         assert_eq!(
             api.connections(),

@@ -43,6 +43,8 @@ pub struct Spawn {
     /// The hosts it may reach, through Haft's proxy. `None` means no network at all. A back end
     /// that cannot enforce this refuses.
     pub egress: Option<Arc<EgressRules>>,
+    /// What lists these hosts, in the words of messages, if it is not the workspace's setting.
+    pub hosts_named_in: Option<String>,
     /// The loopback it shares with other commands that have no network, so that it reaches their
     /// servers. `None`, or a back end that cannot share one, gives it its own.
     pub loopback: Option<SharedLoopback>,
@@ -69,6 +71,7 @@ impl Spawn {
             input: Input::Closed,
             terminal: None,
             egress: None,
+            hosts_named_in: None,
             loopback: None,
             masks: Masks::NONE,
             attempted_masks: Masks::NONE,

@@ -60,7 +60,7 @@ pub struct ProxyOptions {
     pub timing: Timing,
     /// The most connections of one child at a time; further ones wait.
     pub max_connections: usize,
-    /// The name, in messages, of the setting that would allow what is denied.
+    /// The name, in messages, of the setting that would allow what is denied, and where it is.
     pub setting: String,
 }
 
@@ -71,7 +71,7 @@ impl Default for ProxyOptions {
             beneath: env::temp_dir(),
             timing: Timing::default(),
             max_connections: 128,
-            setting: format!("`{SETTING}`"),
+            setting: format!("`{SETTING}` in haft.toml"),
         }
     }
 }

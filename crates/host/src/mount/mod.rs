@@ -408,7 +408,10 @@ fn process(
                 ..base.profile
             },
             limits,
-            network_setting: Some(format!("`sandbox.network` of the server `{}`", server.id)),
+            network_setting: Some(format!(
+                "`sandbox.network` of the server `{}` in haft.toml",
+                server.id
+            )),
             ..base
         },
         changes: None,

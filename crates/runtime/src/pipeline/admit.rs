@@ -1,13 +1,13 @@
 //! Waiting for a turn: locks on what the call touches. A call that rests on a person's approval,
 //! had to wait, whose session has read from another source, or whose rules were replaced, is then
-//! checked again: against the newest rules, which can only make it stricter, and for an approval
-//! also against the tool, the files and the programs it was given for.
+//! checked again: against the newest rules, which can only make it stricter, with the grants that hold
+//! where they ask, and for an approval also against the tool, the files and the programs it was given for.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use haft_contract::{
-    Access, CallEvent, ErrorKind, Labels, Plan, SealedPlan, ToolError,
+    Access, CallEvent, ErrorKind, Labels, Masks, Plan, SealedPlan, ToolError,
     host::{Decision, Grant, Verdict},
     outcome::DeniedBy,
 };
@@ -17,8 +17,8 @@ use super::{
     Authorized, HaltedCall, PlannedCall,
     approval_form::{ApprovalBinding, plan_form},
     approve::{Approved, RunBasis},
-    decide::{denied, judge, judge_now},
-    plan::resolve_accesses,
+    decide::{denied, judge, judge_now, judge_now_with_grants},
+    plan::{resolve_accesses, wanted_masks},
 };
 use crate::{digest::digest_of, halt::cancelled, locks::HeldLocks, preview::look_at};
 
@@ -40,7 +40,10 @@ pub struct AdmittedCall {
 
 /// Takes the locks, within the admission limit.
 pub async fn admit(authorized: Authorized) -> Result<AdmittedCall, HaltedCall> {
-    let Authorized { mut planned, basis } = authorized;
+    let Authorized {
+        mut planned,
+        mut basis,
+    } = authorized;
     let engine = Arc::clone(&planned.call.engine);
     planned.call = planned.call.unless_cancelled()?;
     let plan = Arc::clone(&planned.plan);
@@ -65,7 +68,7 @@ pub async fn admit(authorized: Authorized) -> Result<AdmittedCall, HaltedCall> {
         || has_read_more(&planned)
         || rules_were_replaced(&planned)
     {
-        planned = Box::pin(judged_again(planned, &basis)).await?;
+        planned = Box::pin(judged_again(planned, &mut basis)).await?;
     }
     planned.call.recording.note(CallEvent::Admitted { waited });
     Ok(AdmittedCall {
@@ -76,16 +79,22 @@ pub async fn admit(authorized: Authorized) -> Result<AdmittedCall, HaltedCall> {
     })
 }
 
-/// Judges a call again, with the current rules and labels.
+/// Judges a call again, with the current rules and labels. What lets it run may be more than before:
+/// a grant that covers what the newest rules ask about.
 pub(super) async fn judged_again(
     planned: PlannedCall,
-    basis: &RunBasis,
+    basis: &mut RunBasis,
 ) -> Result<PlannedCall, HaltedCall> {
-    match basis {
-        RunBasis::Policy => still_allowed(planned, &[]),
-        RunBasis::Grants(grants) => still_allowed(planned, grants),
-        RunBasis::Approval(approved) => unchanged_since_approval(planned, approved).await,
+    let held: &[Grant] = match basis {
+        RunBasis::Policy => &[],
+        RunBasis::Grants(grants) => grants,
+        RunBasis::Approval(approved) => return unchanged_since_approval(planned, approved).await,
+    };
+    let (planned, grants) = still_allowed(planned, held).await?;
+    if let Some(grants) = grants {
+        *basis = RunBasis::Grants(grants);
     }
+    Ok(planned)
 }
 
 /// Waits for the locks, within the admission limit. Returns how long that took.
@@ -132,11 +141,30 @@ fn is_confined_too_weakly(planned: &PlannedCall) -> bool {
             .accepts(planned.plan.tier())
 }
 
-/// The current rules must still allow the call without asking, given what the session has read by
-/// now, and as it is confined.
-fn still_allowed(planned: PlannedCall, grants: &[Grant]) -> Result<PlannedCall, HaltedCall> {
-    let decision = match judge_now(&planned, grants) {
-        Ok(decision) => decision,
+/// Whether the newest rules mask more of the workspace for commands than the plan does. Then a grant
+/// would let a command see what a new call under the same grant could not.
+fn is_masked_too_little(planned: &PlannedCall) -> bool {
+    let PlannedCall {
+        call, entry, plan, ..
+    } = planned;
+    let is_command = |access: &Access| matches!(access, Access::Command(_));
+    let newest = call.workspace.rules.current();
+    let missing = |wanted: Masks| {
+        let rest = wanted.without(plan.masks());
+        !rest.without(plan.attempted_masks()).is_empty()
+    };
+    plan.accesses().iter().any(is_command)
+        && wanted_masks(&newest, call, entry, plan).is_none_or(missing)
+}
+
+/// The current rules must still allow the call without asking a person, given what the session has
+/// read by now, and as it is confined. If it takes other grants than it had, these are returned.
+async fn still_allowed(
+    planned: PlannedCall,
+    held: &[Grant],
+) -> Result<(PlannedCall, Option<Vec<Grant>>), HaltedCall> {
+    let (decision, grants) = match judged_with_grants(&planned, held).await {
+        Ok(judged) => judged,
         Err(error) => return Err(planned.call.halt(error)),
     };
     match decision.verdict {
@@ -151,7 +179,25 @@ fn still_allowed(planned: PlannedCall, grants: &[Grant]) -> Result<PlannedCall, 
                 .halt(error)
                 .denied_by(DeniedBy::Expired))
         }
-        Verdict::Allow => Ok(planned),
+        Verdict::Allow if grants.is_some() && is_masked_too_little(&planned) => {
+            let error = ToolError::new(
+                ErrorKind::Conflict,
+                "the rules changed while the call waited: they keep more from commands now",
+            )
+            .hint("repeat the call to run it so");
+            Err(overruled(planned, decision)
+                .call
+                .halt(error)
+                .denied_by(DeniedBy::Expired))
+        }
+        // The decision rests on other grants than the one on record, so it takes its place.
+        Verdict::Allow if grants.is_some() => {
+            let mut planned = overruled(planned, Arc::clone(&decision));
+            let both = planned.call.withheld.iter().chain(&decision.withheld);
+            planned.call.withheld = both.cloned().collect();
+            Ok((planned, grants))
+        }
+        Verdict::Allow => Ok((planned, None)),
         Verdict::Deny => {
             let planned = overruled(planned, Arc::clone(&decision));
             Err(denied(planned, decision))
@@ -176,6 +222,20 @@ fn still_allowed(planned: PlannedCall, grants: &[Grant]) -> Result<PlannedCall, 
                 .denied_by(DeniedBy::Expired))
         }
     }
+}
+
+/// What the current rules say with the grants that the call has. If they ask, those that hold now are
+/// looked for, as for a new call, and returned with the answer.
+async fn judged_with_grants(
+    planned: &PlannedCall,
+    held: &[Grant],
+) -> Result<(Arc<Decision>, Option<Vec<Grant>>), ToolError> {
+    let decision = judge_now(planned, held)?;
+    if decision.verdict != Verdict::Ask {
+        return Ok((decision, None));
+    }
+    let (decision, grants) = judge_now_with_grants(planned).await?;
+    Ok((decision, Some(grants)))
 }
 
 /// Records that this decision takes the place of the earlier one, as a whole: the record names the

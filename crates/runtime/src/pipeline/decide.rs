@@ -117,13 +117,64 @@ pub(super) fn judge(planned: &PlannedCall, grants: &[Grant]) -> Result<Arc<Decis
     judge_plan(&planned.call, &planned.entry, &planned.plan, grants)
 }
 
+/// What the call's own version of the rules and the newest say about it.
+struct BothAnswers {
+    own: Arc<Decision>,
+    /// `None` if the call's own version is the newest.
+    newest: Option<Arc<Decision>>,
+}
+
+impl BothAnswers {
+    /// The stricter answer; of two equal ones that of the newest version.
+    fn stricter(self) -> Arc<Decision> {
+        match self.newest {
+            Some(newest) if newest.verdict >= self.own.verdict => newest,
+            Some(_) | None => self.own,
+        }
+    }
+
+    /// Whether one of them rests on this grant.
+    fn rests_on(&self, grant: &Grant) -> bool {
+        let mut answers = std::iter::once(&self.own).chain(&self.newest);
+        answers.any(|answer| answer.grants.contains(&grant.id))
+    }
+}
+
 /// The same for the plan as it would be sealed now, since the session may have read more. If the
-/// rules were replaced meanwhile, the stricter of the call's own version and the newest decides; of
-/// two equal answers the newest counts.
+/// rules were replaced meanwhile, the stricter of the call's own version and the newest decides.
 pub(super) fn judge_now(
     planned: &PlannedCall,
     grants: &[Grant],
 ) -> Result<Arc<Decision>, ToolError> {
+    let newest = planned.call.workspace.rules.current();
+    Ok(judge_by_both(planned, &newest, grants)?.stricter())
+}
+
+/// The same with every standing approval that holds now, and those it rests on. Each version is
+/// judged with what holds for the question that it asks.
+pub(super) async fn judge_now_with_grants(
+    planned: &PlannedCall,
+) -> Result<(Arc<Decision>, Vec<Grant>), ToolError> {
+    let call = &planned.call;
+    let newest = call.workspace.rules.current();
+    let mut grants = holding(planned, &call.rules).await;
+    if !Arc::ptr_eq(&newest, &call.rules) {
+        for grant in holding(planned, &newest).await {
+            if grants.iter().all(|known| known.id != grant.id) {
+                grants.push(grant);
+            }
+        }
+    }
+    let answers = judge_by_both(planned, &newest, &grants)?;
+    grants.retain(|grant| answers.rests_on(grant));
+    Ok((answers.stricter(), grants))
+}
+
+fn judge_by_both(
+    planned: &PlannedCall,
+    newest: &Arc<WorkspaceRules>,
+    grants: &[Grant],
+) -> Result<BothAnswers, ToolError> {
     let PlannedCall {
         call, entry, plan, ..
     } = planned;
@@ -136,16 +187,12 @@ pub(super) fn judge_now(
         &read_more
     };
     let own = judge_plan(call, entry, plan, grants)?;
-    let newest = call.workspace.rules.current();
-    if Arc::ptr_eq(&newest, &call.rules) {
-        return Ok(own);
-    }
-    let newest = judge_by(&newest, question(call, entry, plan, grants))?;
-    Ok(if newest.verdict >= own.verdict {
-        newest
+    let newest = if Arc::ptr_eq(newest, &call.rules) {
+        None
     } else {
-        own
-    })
+        Some(judge_by(newest, question(call, entry, plan, grants))?)
+    };
+    Ok(BothAnswers { own, newest })
 }
 
 /// The same for any plan of the call.
@@ -193,7 +240,7 @@ async fn with_grants(planned: &PlannedCall) -> Result<(Arc<Decision>, Vec<Grant>
     if decision.verdict != Verdict::Ask {
         return Ok((decision, Vec::new()));
     }
-    let mut grants = holding(planned).await;
+    let mut grants = holding(planned, &planned.call.rules).await;
     if grants.is_empty() {
         return Ok((decision, grants));
     }
@@ -202,14 +249,14 @@ async fn with_grants(planned: &PlannedCall) -> Result<(Arc<Decision>, Vec<Grant>
     Ok((decision, grants))
 }
 
-/// The standing approvals that hold for the caller now and can matter to this call. If they cannot
-/// be read, there are none.
-pub(super) async fn holding(planned: &PlannedCall) -> Vec<Grant> {
+/// The standing approvals that hold for the caller now and can matter to this call under a version
+/// of the rules. If they cannot be read, there are none.
+pub(super) async fn holding(planned: &PlannedCall, rules: &WorkspaceRules) -> Vec<Grant> {
     let call = &planned.call;
     let now = call.engine.clock.now();
     let store = call.engine.ledger.grants();
     let finder = PolicyGrantFinder {
-        policy: &*call.rules.policy,
+        policy: &*rules.policy,
         question: question(call, &planned.entry, &planned.plan, &[]),
     };
     let workspace = planned.plan.workspace_id();

@@ -59,7 +59,7 @@ async fn try_keep(planned: &PlannedCall, wish: GrantRequest, by: &str) -> Result
 
 /// With these grants this very call must be allowed, and must need every one of them.
 async fn fits(planned: &PlannedCall, wished: &[Grant]) -> Result<(), String> {
-    let mut grants = holding(planned).await;
+    let mut grants = holding(planned, &planned.call.rules).await;
     grants.extend_from_slice(wished);
     let decision = judge(planned, &grants).map_err(|error| error.message().to_owned())?;
     if decision.verdict != Verdict::Allow {

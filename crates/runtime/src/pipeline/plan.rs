@@ -16,7 +16,7 @@ use super::{
     call_state::CallState,
     left_out::{is_about_one_path, leave_out_denied},
 };
-use crate::{deadline, registry::Entry};
+use crate::{deadline, registry::Entry, rules::WorkspaceRules};
 
 /// The most accesses one plan may name.
 const MAX_ACCESSES: usize = 4096;
@@ -274,11 +274,7 @@ async fn masks(call: &CallState, entry: &Entry, plan: &SealedPlan) -> (Masks, Ma
     if !plan.accesses().iter().any(is_command) {
         return (Masks::NONE, Masks::NONE);
     }
-    let policy = &call.rules.policy;
-    let wanted = std::panic::catch_unwind(AssertUnwindSafe(|| {
-        policy.masks(&call.principal, &entry.facts(), plan.read_from())
-    }));
-    let wanted = wanted.unwrap_or_default();
+    let wanted = wanted_masks(&call.rules, call, entry, plan).unwrap_or_default();
     if wanted.is_empty() {
         return (Masks::NONE, Masks::NONE);
     }
@@ -290,6 +286,22 @@ async fn masks(call: &CallState, entry: &Entry, plan: &SealedPlan) -> (Masks, Ma
     });
     let attempted = wanted.without(&held);
     (held, attempted)
+}
+
+/// What a version of the rules wants to keep from the call's commands; `None` if its policy panics.
+pub(super) fn wanted_masks(
+    rules: &WorkspaceRules,
+    call: &CallState,
+    entry: &Entry,
+    plan: &SealedPlan,
+) -> Option<Masks> {
+    let masks = || {
+        let read_from = plan.read_from();
+        rules
+            .policy
+            .masks(&call.principal, &entry.facts(), read_from)
+    };
+    std::panic::catch_unwind(AssertUnwindSafe(masks)).ok()
 }
 
 /// A tool that writes or runs something is not read-only, whatever it says.

@@ -103,7 +103,7 @@ async fn after_reading_more(mut admitted: AdmittedCall) -> Result<AdmittedCall, 
     }
     admitted.planned.call = admitted.planned.call.caught_up().await?;
     admitted.judged_with = admitted.planned.call.read_from();
-    admitted.planned = judged_again(admitted.planned, &admitted.basis).await?;
+    admitted.planned = judged_again(admitted.planned, &mut admitted.basis).await?;
     Ok(admitted)
 }
 

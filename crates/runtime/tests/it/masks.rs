@@ -25,7 +25,7 @@ fn masks(hidden: &[&str], read_only: &[&str]) -> Masks {
 }
 
 /// Allows everything and wants some of it masked.
-struct Masking(FixedPolicy);
+pub(crate) struct Masking(pub(crate) FixedPolicy);
 
 impl Policy for Masking {
     fn decide(&self, question: &Question<'_>) -> Arc<Decision> {

@@ -9,15 +9,15 @@ use std::sync::{
 use haft_contract::{
     Access, CallEvent, Effects, Outcome, Terminal, WorkPath,
     access::{Command, CommandAccess},
-    host::{Decision, Verdict},
+    host::{Clock as _, Decision, Grant, GrantId, GrantStore as _, Verdict},
     ops::SandboxMode,
     outcome::DeniedBy,
 };
-use haft_runtime::{RulesInForce, WorkspaceRules};
+use haft_runtime::{RulesInForce, SystemClock, WorkspaceRules};
 use haft_testkit::{FixedPolicy, Harness, ScriptedApprover, approver::ScriptedAnswer, principal};
 use serde_json::json;
 
-use crate::scripted::Scripted;
+use crate::{masks::Masking, scripted::Scripted, standing::grant};
 
 fn rules(verdict: Verdict, version: &'static str) -> WorkspaceRules {
     let policy = FixedPolicy::by(move |_| verdict).versioned(move || version.to_owned());
@@ -30,6 +30,10 @@ struct Ended {
     runs: usize,
     /// Every decision on record, by version and verdict.
     decided: Vec<(String, Verdict)>,
+    /// The grants on record for its start.
+    started_with: Vec<GrantId>,
+    /// Those that are still alive afterwards.
+    grants_left: Vec<Grant>,
 }
 
 impl Ended {
@@ -41,12 +45,21 @@ impl Ended {
 /// A call that plans under the first rules. The second are put in force by its own plan, so that
 /// they come between the stages every time.
 async fn replaced_while_planned(first: WorkspaceRules, second: WorkspaceRules) -> Ended {
-    replaced(first, second, |_| Vec::new()).await
+    replaced_with_grants(first, second, &[]).await
+}
+
+async fn replaced_with_grants(
+    first: WorkspaceRules,
+    second: WorkspaceRules,
+    grants: &[&Grant],
+) -> Ended {
+    replaced(first, second, grants, |_| Vec::new()).await
 }
 
 async fn replaced(
     first: WorkspaceRules,
     second: WorkspaceRules,
+    grants: &[&Grant],
     accesses: impl Fn(&serde_json::Value) -> Vec<Access> + Send + Sync + 'static,
 ) -> Ended {
     let in_force = Arc::new(RulesInForce::new(first));
@@ -69,7 +82,17 @@ async fn replaced(
         .principal(principal())
         .configure(|builder| builder.rules(in_force))
         .build();
+    for grant in grants {
+        harness.ledger.add(Grant::clone(grant)).await.unwrap();
+    }
     let outcome = harness.call("act", json!({})).await;
+    let tenant = &harness.principal.tenant;
+    let left = harness.ledger.list(tenant, SystemClock.now()).await;
+    let events = harness.events.of(outcome.call);
+    let started = events.into_iter().find_map(|event| match event {
+        CallEvent::Started { grants, .. } => Some(grants),
+        _ => None,
+    });
     let decided = harness
         .events
         .all()
@@ -82,6 +105,8 @@ async fn replaced(
         outcome,
         runs: runs.load(Ordering::Relaxed),
         decided: decided.collect(),
+        started_with: started.unwrap_or_default(),
+        grants_left: left.unwrap(),
     }
 }
 
@@ -119,6 +144,49 @@ async fn a_newer_version_that_asks_ends_the_call_to_be_repeated() {
     assert_eq!(ended.runs, 0);
 }
 
+fn asking(version: &'static str) -> WorkspaceRules {
+    let policy = FixedPolicy::ask_all().versioned(move || version.to_owned());
+    WorkspaceRules::new(Arc::new(policy.granting()))
+}
+
+#[tokio::test]
+async fn a_newer_version_that_asks_lets_a_call_run_that_a_grant_covers_and_decides_it() {
+    let grant = grant("act", Some(1));
+    let first = rules(Verdict::Allow, "one");
+    let ended = replaced_with_grants(first, asking("two"), &[&grant]).await;
+    assert!(ended.outcome.succeeded(), "{}", ended.outcome.model_text());
+    assert_eq!(ended.runs, 1);
+    let decisions = ["one", "two"].map(|version| (version.to_owned(), Verdict::Allow));
+    assert_eq!(ended.decided, decisions);
+    let decision = ended.decision();
+    assert_eq!(
+        (decision.policy.0.as_str(), &*decision.grants),
+        ("two", &[grant.id][..])
+    );
+    assert_eq!(ended.started_with, [grant.id]);
+    // Its start has used up the grant.
+    assert!(ended.grants_left.is_empty());
+}
+
+#[tokio::test]
+async fn a_grant_that_only_the_newest_version_knows_does_not_help_against_its_own() {
+    let grant = grant("act", None);
+    let first = rules(Verdict::Deny, "one");
+    let ended = replaced_with_grants(first, asking("two"), &[&grant]).await;
+    assert_eq!(ended.outcome.facts.denied_by, Some(DeniedBy::Policy));
+    assert_eq!((ended.decision().policy.0.as_str(), ended.runs), ("one", 0));
+    assert_eq!(ended.grants_left.len(), 1);
+}
+
+#[tokio::test]
+async fn a_grant_for_something_else_does_not_let_an_overtaken_call_run() {
+    let grant = grant("another", None);
+    let first = rules(Verdict::Allow, "one");
+    let ended = replaced_with_grants(first, asking("two"), &[&grant]).await;
+    assert_eq!(ended.outcome.facts.denied_by, Some(DeniedBy::Expired));
+    assert_eq!((ended.decision().policy.0.as_str(), ended.runs), ("two", 0));
+}
+
 #[tokio::test]
 async fn a_call_that_both_versions_allow_runs_under_its_own() {
     let ended = replaced_while_planned(rules(Verdict::Allow, "one"), rules(Verdict::Allow, "two"));
@@ -138,23 +206,49 @@ async fn a_yes_given_under_one_version_is_void_under_another_that_would_not_have
     assert_eq!(ended.runs, 0);
 }
 
+fn commands(_: &serde_json::Value) -> Vec<Access> {
+    vec![Access::Command(CommandAccess {
+        command: Command::Shell("true".to_owned()),
+        cwd: WorkPath::root(),
+        stays: false,
+    })]
+}
+
+/// A grant is given for commands that do not see what deny rules hide, and the plan was made before
+/// these rules were.
+#[tokio::test]
+async fn a_grant_does_not_let_a_command_run_that_sees_what_the_newest_version_hides() {
+    let grant = grant("act", None);
+    let asks = FixedPolicy::ask_all().granting();
+    let hiding = Masking(asks.versioned(|| "two".to_owned()));
+    let hiding = WorkspaceRules::new(Arc::new(hiding));
+    let ended = replaced(rules(Verdict::Allow, "one"), hiding, &[&grant], commands).await;
+    let text = ended.outcome.model_text();
+    assert!(text.contains("they keep more from commands"), "{text}");
+    assert_eq!(ended.outcome.facts.denied_by, Some(DeniedBy::Expired));
+    assert_eq!((ended.decision().policy.0.as_str(), ended.runs), ("two", 0));
+    // Where the newest version hides nothing, the same command runs.
+    let ended = replaced(
+        rules(Verdict::Allow, "one"),
+        asking("two"),
+        &[&grant],
+        commands,
+    )
+    .await;
+    assert!(ended.outcome.succeeded(), "{}", ended.outcome.model_text());
+}
+
 #[tokio::test]
 async fn a_command_planned_without_a_sandbox_does_not_run_once_the_rules_demand_one() {
-    let commands = |_: &serde_json::Value| {
-        vec![Access::Command(CommandAccess {
-            command: Command::Shell("true".to_owned()),
-            cwd: WorkPath::root(),
-            stays: false,
-        })]
-    };
     let demanding = || rules(Verdict::Allow, "two").sandbox("act", SandboxMode::Full);
-    let ended = replaced(rules(Verdict::Allow, "one"), demanding(), commands).await;
+    let ended = replaced(rules(Verdict::Allow, "one"), demanding(), &[], commands).await;
     let text = ended.outcome.model_text();
     assert!(text.contains("a stronger sandbox"), "{text}");
     assert_eq!(ended.runs, 0);
     let ended = replaced(
         rules(Verdict::Allow, "one"),
         rules(Verdict::Allow, "two"),
+        &[],
         commands,
     );
     assert!(ended.await.outcome.succeeded());

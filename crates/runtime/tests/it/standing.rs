@@ -32,7 +32,7 @@ fn harness(policy: FixedPolicy, person: &ScriptedApprover) -> Harness {
         .build()
 }
 
-fn grant(rule: &str, uses: Option<u32>) -> Grant {
+pub(crate) fn grant(rule: &str, uses: Option<u32>) -> Grant {
     let who = principal();
     Grant {
         id: GrantId::new(),

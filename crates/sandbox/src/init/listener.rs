@@ -213,7 +213,8 @@ impl Listener {
     fn judge_connection(&self, call: &Call) -> Verdict {
         let why = match self.network {
             Network::Absent | Network::Own => {
-                "the command has no network; the setting `sandbox.network` grants hosts"
+                "the command has no network; the setting `sandbox.network` grants hosts to \
+                 commands, and `hosts` in its manifest to a script"
             }
             Network::Proxied => "connections must go through the proxy; this program bypasses it",
         };

@@ -331,7 +331,12 @@ fn proxy(
     }
     let usual = ProxyOptions::default();
     let proxy = ProxyOptions {
-        setting: setting.cloned().unwrap_or_else(|| usual.setting.clone()),
+        setting: spawn
+            .hosts_named_in
+            .as_ref()
+            .or(setting)
+            .unwrap_or(&usual.setting)
+            .clone(),
         beneath: directory
             .map_or(Path::new("/nonexistent"), PrivateDirectory::path)
             .to_owned(),

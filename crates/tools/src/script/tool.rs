@@ -147,6 +147,9 @@ impl ScriptTool {
         spawn.input = Input::Bytes(standard_input(input, &secrets)?);
         spawn.progress_channel = true;
         spawn.pinned = Some(self.sha256);
+        if let ScriptHosts::Own(_) = &self.manifest.hosts {
+            spawn.hosts_named_in = Some("`hosts` in the script's manifest".to_owned());
+        }
         let mut process = cx.processes().spawn(spawn).await?;
         let mut output = ScriptOutput::new(&cx, forms);
         let end = follow(&mut *process, cx.cancel(), &mut output).await;

@@ -53,6 +53,40 @@ async fn the_list_is_what_the_last_call_set() {
     assert_eq!(shown(&harness, &principal()).await, "[the list is empty]");
 }
 
+/// The loop guard counts looking at the list as it counts looking at a file: neither helps the sixth
+/// time, and either starts anew once the agent has done two other things.
+#[tokio::test]
+async fn looking_at_the_list_again_and_again_is_a_loop_as_with_a_file() {
+    let harness = harness();
+    harness.tree.put("a", "text");
+    let set = json!({"items": [{"text": "one"}]});
+    for (tool, look, change) in [
+        ("todo", json!({}), ("todo", set)),
+        (
+            "read",
+            json!({"path": "a"}),
+            ("write", json!({"path": "a", "content": "another"})),
+        ),
+    ] {
+        for _ in 0..6 {
+            harness.succeed(tool, look.clone()).await;
+        }
+        let seventh = harness.fail(tool, look.clone()).await;
+        let decision = seventh.facts.decision.as_ref().unwrap();
+        assert_eq!(decision.verdict, Verdict::Ask, "{tool}");
+        assert!(
+            decision.reason.contains("the loop guard asks"),
+            "{tool}: {}",
+            decision.reason
+        );
+        harness.succeed(change.0, change.1).await;
+        harness.succeed("list", json!({})).await;
+        for _ in 0..6 {
+            harness.succeed(tool, look.clone()).await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn other_agents_shapes_set_the_same_list() {
     let harness = harness();

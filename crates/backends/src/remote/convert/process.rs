@@ -37,6 +37,7 @@ pub(crate) fn spawn_to_wire(spawn: Spawn) -> (wire::Spawn, Vec<u8>) {
         input,
         terminal: spawn.terminal.map(|size| (size.rows, size.columns)),
         egress: spawn.egress.as_deref().map(Into::into),
+        hosts_named_in: spawn.hosts_named_in,
         loopback: spawn.loopback.map(|name| name.as_str().to_owned()),
         progress_channel: spawn.progress_channel,
         pinned: spawn.pinned,
@@ -70,6 +71,7 @@ pub(crate) fn spawn_from_wire(
             .map(TryInto::try_into)
             .transpose()?
             .map(Arc::new),
+        hosts_named_in: spawn.hosts_named_in,
         loopback: spawn.loopback.map(SharedLoopback::new),
         // The other side holds none, so a spawn never has any when it gets here.
         masks: Masks::NONE,
@@ -210,6 +212,7 @@ mod tests {
                 allow: vec![HostRule::parse("*.docs.rs:8443").unwrap()],
                 deny: vec![HostRule::parse("[::1]:80").unwrap()],
             })),
+            hosts_named_in: Some("`hosts` of its manifest".to_owned()),
             loopback: Some(SharedLoopback::new("a/b")),
             masks: Masks::NONE,
             attempted_masks: Masks::NONE,

@@ -12,7 +12,7 @@ use haft_testkit::workspace_directory::finish;
 
 use super::engine::{Container, fixture, options, podman};
 use crate::{
-    ssh::server::{children, name},
+    processes::{children, name},
     workspace::at,
 };
 

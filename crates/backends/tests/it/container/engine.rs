@@ -11,27 +11,10 @@ use haft_backends::container::{
     ContainerBackend, ContainerName, ContainerOptions, ContainerProgram,
 };
 use haft_sandbox::helper::Helper;
+pub(crate) use haft_testkit::container_engine::program;
+use haft_testkit::container_engine::{self, SHARED};
 
 use crate::{remote::fixture::RemoteFixture, suites::LocalFixture};
-
-/// The variable with the directory that `.ci/container` made.
-const DIRECTORY: &str = "HAFT_TEST_CONTAINERS";
-
-/// The container it started.
-const SHARED: &str = "haft-ci";
-
-/// The directory that `.ci/container` made.
-pub(crate) fn directory() -> PathBuf {
-    let directory = std::env::var_os(DIRECTORY);
-    directory
-        .unwrap_or_else(|| panic!("{DIRECTORY} is not set: run `.ci/container start` as root"))
-        .into()
-}
-
-/// The program, which knows where the engine keeps what it has.
-pub(crate) fn program() -> PathBuf {
-    directory().join("podman")
-}
 
 /// Options with which a connection to a container succeeds.
 pub(crate) fn options(container: &str) -> ContainerOptions {
@@ -72,7 +55,7 @@ impl Container {
     pub(crate) fn start(more: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().join("root");
-        let template = super::engine::directory().join("template");
+        let template = container_engine::directory().join("template");
         let copied = Command::new("cp")
             .arg("-a")
             .args([&template, &root])

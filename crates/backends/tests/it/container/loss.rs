@@ -11,53 +11,25 @@ use haft_testkit::{eventually, until_none};
 
 use super::engine::{Container, fixture, options, podman};
 use crate::{
-    remote::child::{all_are_gone, running_in, start_hidden},
-    ssh::server::{children, kill, name},
+    remote::{
+        child::{all_are_gone, running_in},
+        client_program::{clients, is_killed, is_let_go},
+    },
     suites::LocalFixture,
     workspace::at,
 };
 
-/// Our own Podman, and what it started to be in the namespaces of its user.
-fn clients() -> Vec<u32> {
-    let mut found = Vec::new();
-    let mut waiting = vec![std::process::id()];
-    while let Some(parent) = waiting.pop() {
-        for child in children(parent) {
-            if name(child) == "podman" {
-                found.push(child);
-                waiting.push(child);
-            }
-        }
-    }
-    found
-}
-
 #[tokio::test]
 #[ignore = "ci: needs Podman"]
 async fn when_the_client_is_killed_its_commands_are_gone() {
-    let fixture = fixture().await;
-    let mut child = start_hidden(&fixture).await;
-    let ours = clients();
-    assert!(!ours.is_empty());
-    ours.into_iter().for_each(kill);
-    let error = child.wait().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
-    all_are_gone(&fixture.place.0.root).await;
-    // The next call connects anew.
-    fixture.operations.files.stat(&at(".")).await.unwrap();
+    is_killed(&fixture().await, "podman").await;
 }
 
 /// Nothing of it stays behind when Haft lets go.
 #[tokio::test]
 #[ignore = "ci: needs Podman"]
 async fn letting_go_ends_the_client_and_the_commands() {
-    let fixture = fixture().await;
-    let child = start_hidden(&fixture).await;
-    let root = fixture.place.0.root.clone();
-    drop(child);
-    drop(fixture.operations);
-    all_are_gone(&root).await;
-    until_none("no client", clients).await;
+    is_let_go(fixture().await, "podman").await;
 }
 
 /// A stopped command takes along what left its session, while the connection goes on.
@@ -74,7 +46,7 @@ async fn a_stopped_command_is_gone_with_its_tree() {
     drop(child);
     all_are_gone(root).await;
     fixture.operations.files.stat(&at(".")).await.unwrap();
-    assert!(!clients().is_empty());
+    assert!(!clients("podman").is_empty());
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use haft_testkit::{eventually, until_none};
 use tokio::process;
 
 use super::fixture::RemoteFixture;
-use crate::workspace::at;
+use crate::{processes::kill, workspace::at};
 
 /// Leaves its session, is given away to whoever reaps, and has an empty environment: nothing that
 /// looks for marks, groups or descendants of the shell finds it.
@@ -101,11 +101,6 @@ fn helpers(connect: &HelperProcess) -> (u32, u32) {
         supervisor,
         server.split(' ').next().unwrap().parse().unwrap(),
     )
-}
-
-fn kill(pid: u32) {
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
 #[tokio::test]

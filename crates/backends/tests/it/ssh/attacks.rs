@@ -9,8 +9,11 @@ use haft_contract::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::server::{SshServer, children, fixture};
-use crate::workspace::{Workspace, at};
+use super::server::{SshServer, fixture};
+use crate::{
+    processes::children,
+    workspace::{Workspace, at},
+};
 
 /// Names that a shell, an option parser or a line-based protocol would take for something else.
 const HOSTILE: [&str; 9] = [

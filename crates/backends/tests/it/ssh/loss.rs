@@ -4,32 +4,21 @@
 use haft_contract::ErrorKind;
 use haft_testkit::until_none;
 
-use super::server::{SshServer, children, fixture, kill, name, over};
+use super::server::{SshServer, fixture, over};
 use crate::{
-    remote::child::{all_are_gone, start_hidden},
+    processes::kill,
+    remote::{
+        child::{all_are_gone, start_hidden},
+        client_program::{clients, is_killed, is_let_go},
+    },
     workspace::at,
 };
-
-/// Our own `ssh`.
-fn clients() -> Vec<u32> {
-    let all = children(std::process::id());
-    all.into_iter().filter(|pid| name(*pid) == "ssh").collect()
-}
 
 #[tokio::test]
 #[ignore = "ci: needs OpenSSH"]
 async fn when_the_ssh_program_is_killed_the_remote_tree_is_gone() {
-    let fixture = fixture().await;
-    let mut child = start_hidden(&fixture).await;
-    let ours = clients();
-    assert_eq!(ours.len(), 1);
-    ours.into_iter().for_each(kill);
-    let error = child.wait().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
-    all_are_gone(&fixture.place.0.root).await;
-    // The next call connects anew.
-    fixture.operations.files.stat(&at(".")).await.unwrap();
-    assert_eq!(clients().len(), 1);
+    is_killed(&fixture().await, "ssh").await;
+    assert_eq!(clients("ssh").len(), 1);
 }
 
 #[tokio::test]
@@ -54,11 +43,5 @@ async fn when_the_servers_session_is_killed_the_remote_tree_is_gone() {
 #[tokio::test]
 #[ignore = "ci: needs OpenSSH"]
 async fn letting_go_ends_the_ssh_program_and_the_remote_tree() {
-    let fixture = fixture().await;
-    let child = start_hidden(&fixture).await;
-    let root = fixture.place.0.root.clone();
-    drop(child);
-    drop(fixture.operations);
-    all_are_gone(&root).await;
-    until_none("no client", clients).await;
+    is_let_go(fixture().await, "ssh").await;
 }

@@ -6,10 +6,14 @@
 
 use haft_contract::ops::Tier;
 
-use super::server::{children, fixture, kill, name};
-use crate::remote::{
-    child::all_are_gone,
-    tiers::{sandboxes_hold, start_sandbox},
+use super::server::fixture;
+use crate::{
+    processes::kill,
+    remote::{
+        child::all_are_gone,
+        client_program::clients,
+        tiers::{sandboxes_hold, start_sandbox},
+    },
 };
 
 #[tokio::test]
@@ -23,9 +27,6 @@ async fn the_sandbox_holds_on_the_other_machine() {
 async fn a_sandbox_is_gone_when_its_connection_is() {
     let fixture = fixture().await;
     let _child = start_sandbox(&fixture, Tier::T1).await;
-    let ours = children(std::process::id());
-    ours.into_iter()
-        .filter(|pid| name(*pid) == "ssh")
-        .for_each(kill);
+    clients("ssh").into_iter().for_each(kill);
     all_are_gone(&fixture.place.0.root).await;
 }

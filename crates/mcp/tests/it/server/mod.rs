@@ -4,6 +4,7 @@ mod approvals;
 mod callers;
 mod calls;
 pub(crate) mod http;
+mod items;
 mod lists;
 mod notices;
 mod questions;
