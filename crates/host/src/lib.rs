@@ -42,6 +42,7 @@ pub mod this_workspace;
 pub mod todo_lists;
 mod webhook;
 pub mod workspace;
+mod workspaces_by_caller;
 
 /// An MCP server to mount, with the settings of an entry of `[[mcp.servers]]`.
 pub use self::config::mcp::ServerSettings as McpServer;
