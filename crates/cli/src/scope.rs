@@ -1,4 +1,5 @@
-//! Which workspace a command means that looks at the record: this one, unless every one is asked for.
+//! Which workspaces a command means that looks at the record: those of this directory, unless every one is
+//! asked for.
 //! Whatever is printed of several names each.
 
 use clap::Args;
@@ -42,15 +43,24 @@ impl RecordScope {
         self.is_everywhere
     }
 
-    /// The one workspace that is meant; none if all are.
-    pub(crate) fn only(&self) -> Option<&WorkspaceId> {
-        (!self.is_everywhere).then(|| self.workspaces.here())
+    /// Whether several are meant, so that it has to be said which one something is of.
+    pub(crate) fn has_several(&self) -> bool {
+        self.is_everywhere || self.workspaces.here().len() > 1
+    }
+
+    /// The workspaces that are meant; none if all are.
+    pub(crate) fn only(&self) -> &[WorkspaceId] {
+        if self.is_everywhere {
+            &[]
+        } else {
+            self.workspaces.here()
+        }
     }
 
     /// The calls that are meant.
     pub(crate) fn filter(&self) -> CallFilter {
         CallFilter {
-            workspace: self.only().cloned(),
+            workspaces: self.only().to_vec(),
             ..CallFilter::default()
         }
     }
@@ -60,13 +70,14 @@ impl RecordScope {
         if self.is_everywhere {
             "in any workspace".to_owned()
         } else {
-            format!("in {}", self.workspaces.name(self.workspaces.here()))
+            format!("in {}", self.workspaces.here_in_words())
         }
     }
 
     /// The workspace of a call, where it has to be said.
     pub(crate) fn said_of(&self, call: &StoredCall) -> Option<String> {
-        self.is_everywhere.then(|| self.workspaces.of_call(call))
+        let several = self.has_several();
+        several.then(|| self.workspaces.of_call(call))
     }
 }
 
@@ -98,9 +109,10 @@ pub(crate) async fn is_wanted(
     question: &Approval,
     scope: &RecordScope,
 ) -> bool {
-    let Some(only) = scope.only() else {
+    let only = scope.only();
+    if only.is_empty() {
         return true;
-    };
+    }
     let workspace = workspace_of(ledger, question).await;
-    workspace.is_none_or(|workspace| workspace == *only)
+    workspace.is_none_or(|workspace| only.contains(&workspace))
 }

@@ -41,10 +41,9 @@ impl AdviceContext {
     /// From a configuration and the directory the program was started in.
     pub fn new(settings: &Settings, current_dir: &Path) -> Self {
         Self {
-            workspace: match (&settings.ssh, &settings.docker) {
-                (Some(ssh), _) => PathBuf::from(&ssh.root),
-                (None, Some(docker)) => PathBuf::from(&docker.workspace),
-                (None, None) => settings.places.workspace.clone(),
+            workspace: match settings.elsewhere() {
+                Some(elsewhere) => PathBuf::from(elsewhere.root()),
+                None => settings.places.workspace.clone(),
             },
             current_dir: current_dir.to_owned(),
         }

@@ -39,6 +39,7 @@ pub async fn proposals(
         ..overrides
     };
     let settings = ConfigPlaces::find(env, &overrides)?.settings()?;
+    let settings = settings.used_by(&question.principal)?;
     let assembly = HostBuilder::from_settings(settings)?.assemble().await?;
     assembly.mount_to_look()?;
     let tool = of("tool").rsplit('/').next().unwrap_or_default().to_owned();

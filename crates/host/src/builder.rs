@@ -17,7 +17,7 @@ use haft_tools::catalog::undo_tool;
 
 use crate::{
     assembly::Assembly,
-    config::{Settings, timeouts::TimeoutSettings},
+    config::{Settings, backends::refuse_backends, timeouts::TimeoutSettings},
     error::{HostError, chain},
     follow_trust::FollowedFile,
     host_policy::rules_of,
@@ -28,6 +28,7 @@ use crate::{
     script_secrets::ScriptSecrets,
     suggest::{AfterEdit, Suggest},
     workspace::{WorkspaceSource, sandbox_options},
+    workspaces_by_caller::SeveralBackends,
 };
 
 /// Collects the parts of a host. Mistakes in any of them are reported by
@@ -52,6 +53,8 @@ pub(crate) struct AssemblyParts {
     timeouts: TimeoutSettings,
     scripts_refused: bool,
     readiness: Readiness,
+    /// The back ends of callers who do not work where the process itself does.
+    several: Option<SeveralBackends>,
 }
 
 #[derive(Clone)]
@@ -75,6 +78,7 @@ impl HostBuilder {
         record: RecordOptions,
         mounts: MountPlan,
     ) -> Result<Self, HostError> {
+        refuse_backends(&sources)?;
         let policy = CedarPolicy::load(&sources);
         let policy = policy.map_err(|error| {
             HostError::config(chain(&error), "correct the rules where they are written")
@@ -95,6 +99,7 @@ impl HostBuilder {
                 tiers: KnownTiers::Elsewhere,
                 ..Readiness::default()
             },
+            several: None,
         };
         Ok(Self::of(workspace, record, parts))
     }
@@ -135,6 +140,7 @@ impl HostBuilder {
         }
         let mounts = Arc::new(MountPlan::of(&settings));
         let (workspace, record) = (WorkspaceSource::of(&settings), RecordOptions::of(&settings));
+        let several = SeveralBackends::of(&settings);
         let builtins = own_tools::built_in(&settings)?;
         let script_secrets = ScriptSecrets::of(&settings);
         let reader: Arc<dyn ReadSecret> = Arc::new(script_secrets.clone());
@@ -167,6 +173,7 @@ impl HostBuilder {
             timeouts: settings.timeouts,
             scripts_refused: !scripts.refused.is_empty(),
             readiness,
+            several,
         };
         let mut builder = Self::of(workspace, record, parts);
         builder.notes = notes;
@@ -179,7 +186,7 @@ impl HostBuilder {
     /// For commands that look at rules and tools and touch no files.
     pub fn to_look(settings: Settings) -> Result<Self, HostError> {
         let workspace = WorkspaceSource::local(&settings);
-        let tiers = match settings.ssh {
+        let tiers = match settings.elsewhere() {
             Some(_) => KnownTiers::Elsewhere,
             None => KnownTiers::OfWorkspace,
         };
@@ -188,10 +195,11 @@ impl HostBuilder {
         Ok(builder)
     }
 
-    /// Works in this workspace instead of the one in the settings, for example because it is
-    /// already open.
+    /// Works in this workspace and no other instead of those in the settings, for example because
+    /// it is already open.
     pub fn workspace(mut self, workspace: WorkspaceSource) -> Self {
         self.workspace = workspace;
+        self.parts.several = None;
         self
     }
 
@@ -299,11 +307,14 @@ impl AssemblyParts {
     fn on(self, operations: Operations) -> Result<Assembly, HostError> {
         let tiers = operations.tiers.clone();
         let rules = Arc::new(RulesInForce::new(rules_of(&self.policy)));
-        let built = self
+        let mut runtime = self
             .runtime
             .operations(operations)
-            .rules(Arc::clone(&rules))
-            .build();
+            .rules(Arc::clone(&rules));
+        if let Some(several) = self.several {
+            runtime = runtime.supplied_by(move |own| several.beside(own));
+        }
+        let built = runtime.build();
         let runtime = built.map_err(|error| {
             HostError::config(chain(&error), "give every tool a name of its own")
         })?;

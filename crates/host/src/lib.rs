@@ -43,6 +43,7 @@ pub mod todo_lists;
 mod webhook;
 mod why_shown;
 pub mod workspace;
+mod workspaces_by_caller;
 
 /// An MCP server to mount, with the settings of an entry of `[[mcp.servers]]`.
 pub use self::config::mcp::ServerSettings as McpServer;

@@ -49,7 +49,7 @@ pub(crate) enum KnownTiers {
     /// They are.
     #[default]
     OfWorkspace,
-    /// Tools run on another machine, which was not asked.
+    /// Tools run on another machine, which was not asked, or on several.
     Elsewhere,
 }
 
@@ -62,8 +62,14 @@ pub(crate) struct ProgramSearch {
 impl Readiness {
     /// Of the place in the settings.
     pub(crate) fn of(settings: &Settings, profile: Profile) -> Self {
+        let is_here = settings.elsewhere().is_none() && !settings.varies;
         Self {
-            programs: settings.ssh.is_none().then_some(ProgramSearch { profile }),
+            tiers: if settings.varies {
+                KnownTiers::Elsewhere
+            } else {
+                KnownTiers::OfWorkspace
+            },
+            programs: is_here.then_some(ProgramSearch { profile }),
             ..Self::default()
         }
     }

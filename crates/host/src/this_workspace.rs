@@ -1,33 +1,35 @@
-//! Which workspace a command means that only looks at the record, and what people know workspaces by.
-//! Opens no workspace: one on another machine would have to be connected to.
+//! Which workspaces a command means that looks at the record, and what people know workspaces by: those
+//! of this directory, one for each back end that its configuration sends somebody to. Connects to none
+//! of them to look.
 
 use std::{collections::HashMap, path::PathBuf};
 
-use haft_backends::container::backend_id;
 use haft_contract::{
     TenantId, WorkspaceId,
     host::{CallFilter, History, StoredCall, StoredWorkspace},
-    ops::BackendId,
+    ops::{BackendId, Operations},
 };
 
 use crate::{
-    config::{ConfigPlaces, Settings},
+    WorkspaceSource,
+    config::{ConfigPlaces, Settings, backends::BackendName},
+    error::{HostError, HostErrorKind},
     screen_text::below_home,
 };
 
 /// The most workspaces whose names are read; the rest are known by their ids.
 const MAX_WORKSPACES: usize = 10_000;
 
-/// The workspaces of a record: which one is meant here, and their names.
+/// The workspaces of a record: which are meant here, and their names.
 #[derive(Debug)]
 pub struct RecordedWorkspaces {
-    here: WorkspaceId,
+    here: Vec<WorkspaceId>,
     home: Option<PathBuf>,
     shown: HashMap<WorkspaceId, String>,
 }
 
 impl RecordedWorkspaces {
-    /// Reads the names, and finds the workspace that the configuration means. Without the names, the
+    /// Reads the names, and finds the workspaces that the configuration means. Without the names, the
     /// others are known by their ids.
     pub async fn read(history: &impl History, tenant: &TenantId, places: ConfigPlaces) -> Self {
         let known = history.workspaces(tenant, MAX_WORKSPACES).await;
@@ -39,27 +41,37 @@ impl RecordedWorkspaces {
         let local = WorkspaceId::of_root(&BackendId::new("local"), &root);
         // Looking at the past must work even if today's configuration does not.
         let settings = places.settings().ok();
-        let elsewhere = settings.and_then(|settings| remote(&settings, &known));
+        let here = settings.map(|settings| workspaces_here(&settings, &known));
+        let here = here.unwrap_or_else(|| vec![(BackendName::Local, local.clone())]);
         let mut shown: HashMap<WorkspaceId, String> = known
             .into_iter()
             .filter_map(|workspace| Some((workspace.id, workspace.shown?)))
             .collect();
-        shown.entry(local.clone()).or_insert(root);
+        shown.entry(local).or_insert(root);
         Self {
-            here: elsewhere.unwrap_or(local),
+            here: here.into_iter().map(|(_, id)| id).collect(),
             home,
             shown,
         }
     }
 
-    /// The workspace that is meant when none is named.
-    pub fn here(&self) -> &WorkspaceId {
+    /// The workspaces that are meant when none is named, first that of whoever names no back end.
+    pub fn here(&self) -> &[WorkspaceId] {
         &self.here
     }
 
-    /// The calls of this workspace.
+    /// What people know the workspaces here by.
+    pub fn here_in_words(&self) -> String {
+        let names: Vec<String> = self.here.iter().map(|id| self.name(id)).collect();
+        names.join(" and ")
+    }
+
+    /// The calls of these workspaces.
     pub fn filter(&self) -> CallFilter {
-        CallFilter::of_workspace(self.here.clone())
+        CallFilter {
+            workspaces: self.here.clone(),
+            ..CallFilter::default()
+        }
     }
 
     /// What people know a workspace by: its root, below `~` where it is.
@@ -93,36 +105,109 @@ impl RecordedWorkspaces {
     }
 }
 
-/// The workspace on another machine or in a container. Its whole path is known there, so it is found among those that calls
-/// were made in; without any, none is.
-fn remote(settings: &Settings, known: &[StoredWorkspace]) -> Option<WorkspaceId> {
-    let (machine, root) = match (&settings.ssh, &settings.docker) {
-        (Some(ssh), _) => {
-            let root = ssh.root.trim_start_matches("~/");
-            (format!("ssh:{}:", ssh.destination.host()), root)
+/// The workspaces of this directory, for a command that then works in one of them.
+#[derive(Debug)]
+pub struct WorkspacesHere {
+    places: Vec<(BackendName, WorkspaceId)>,
+    /// The only one, which was opened to know it.
+    only: Option<Operations>,
+}
+
+impl WorkspacesHere {
+    /// Finds them. If there is only one, it is opened, because its id is certain only then.
+    pub async fn find(settings: &Settings, history: &impl History) -> Result<Self, HostError> {
+        let used = settings.backends.used();
+        if let [backend] = used.as_slice() {
+            let operations = WorkspaceSource::on(settings, backend)?.open().await?;
+            return Ok(Self {
+                places: vec![(backend.clone(), operations.workspace_id())],
+                only: Some(operations),
+            });
         }
-        (None, Some(docker)) => {
-            let machine = backend_id(&docker.container);
-            (format!("{machine}:"), docker.workspace.as_str())
+        let known = history.workspaces(&settings.places.tenant, MAX_WORKSPACES);
+        let known = known.await.map_err(|error| {
+            HostError::new(
+                HostErrorKind::Record,
+                format!("the workspaces of the record cannot be read: {error}"),
+                "`haft doctor` checks the record",
+            )
+        })?;
+        Ok(Self {
+            places: workspaces_here(settings, &known),
+            only: None,
+        })
+    }
+
+    /// Their ids, first that of whoever names no back end.
+    pub fn ids(&self) -> Vec<WorkspaceId> {
+        self.places.iter().map(|(_, id)| id.clone()).collect()
+    }
+
+    /// Opens one of them, on the back end that its calls were made on.
+    pub async fn open(
+        self,
+        settings: &Settings,
+        id: Option<&WorkspaceId>,
+    ) -> Result<Operations, HostError> {
+        if let Some(only) = self.only {
+            return Ok(only);
         }
-        (None, None) => return None,
-    };
-    let root = root.trim_end_matches('/');
+        let place = self.places.iter().find(|(_, known)| Some(known) == id);
+        let backend = place.map_or(settings.backends.default_backend(), |(backend, _)| {
+            backend.clone()
+        });
+        let operations = WorkspaceSource::on(settings, &backend)?.open().await?;
+        if id.is_none_or(|id| operations.workspace_id() == *id) {
+            return Ok(operations);
+        }
+        Err(HostError::new(
+            HostErrorKind::Refused,
+            format!(
+                "the calls were made in another directory of the back end `{backend}` than `{}`",
+                operations.root
+            ),
+            "let the configuration name that directory again, or name a call made in this one",
+        ))
+    }
+}
+
+/// The workspaces of this directory by their back ends, as far as the record knows them.
+fn workspaces_here(
+    settings: &Settings,
+    known: &[StoredWorkspace],
+) -> Vec<(BackendName, WorkspaceId)> {
+    let used = settings.backends.used().into_iter();
+    used.map(|backend| {
+        let id = if let Some(elsewhere) = settings.backends.get(&backend) {
+            remote(settings, &backend, elsewhere.root(), known)
+        } else {
+            let root = settings.places.workspace.display().to_string();
+            WorkspaceId::of_root(&settings.backends.id(&backend), &root)
+        };
+        (backend, id)
+    })
+    .collect()
+}
+
+/// The workspace on another machine or in a container. Its whole path is known there, so it is found
+/// among those that calls were made in; without any, none is.
+fn remote(
+    settings: &Settings,
+    backend: &BackendName,
+    root: &str,
+    known: &[StoredWorkspace],
+) -> WorkspaceId {
+    let machine = settings.backends.id(backend);
+    let root = root.trim_start_matches("~/").trim_end_matches('/');
     let mut on_machine = known.iter().filter(|workspace| {
-        let path = workspace
-            .shown
-            .as_deref()
-            .and_then(|shown| shown.strip_prefix(&machine));
+        let shown = workspace.shown.as_deref();
+        let path = shown.and_then(|shown| shown.strip_prefix(machine.as_str())?.strip_prefix(':'));
         path.is_some_and(|path| {
             path == root || path.ends_with(&format!("/{root}")) || root.is_empty()
         })
     });
-    let none = WorkspaceId::of_root(&BackendId::new(&machine), root);
-    Some(
-        on_machine
-            .next()
-            .map_or(none, |workspace| workspace.id.clone()),
-    )
+    let found = on_machine.next().map(|workspace| workspace.id.clone());
+    found.unwrap_or_else(|| WorkspaceId::of_root(&machine, root))
 }
 
 #[cfg(test)]
@@ -145,7 +230,7 @@ mod tests {
         let ledger = MemoryLedger::new();
         ledger.set_down(true);
         let read = RecordedWorkspaces::read(&ledger, &TenantId::local(), places).await;
-        assert_eq!(read.root(read.here()), root);
+        assert_eq!(read.root(&read.here()[0]), root);
         let other = WorkspaceId::parse("ws-other").unwrap();
         assert_eq!(read.name(&other), "ws-other");
     }

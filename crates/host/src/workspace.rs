@@ -18,12 +18,17 @@ use haft_egress::{AdmissionScope, Network, OwnHosts, SystemResolver};
 use haft_sandbox::{Limits, Profile, SandboxOptions, helper::Helper, jail::Mounts};
 
 use crate::{
-    config::{Settings, env, sandbox::Home},
+    config::{
+        Settings,
+        backends::{BackendName, Elsewhere},
+        env,
+        sandbox::Home,
+    },
     error::{HostError, HostErrorKind, chain},
 };
 
 /// Where the workspace is.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum WorkspaceSource {
     /// A directory on this machine.
     Local {
@@ -34,6 +39,8 @@ pub enum WorkspaceSource {
     },
     /// A directory on another machine.
     Ssh {
+        /// The back end's name in the configuration.
+        backend: BackendName,
         /// How to connect.
         options: Box<SshOptions>,
         /// The directory on that machine.
@@ -41,6 +48,8 @@ pub enum WorkspaceSource {
     },
     /// A directory in a container.
     Container {
+        /// The back end's name in the configuration.
+        backend: BackendName,
         /// How to reach it.
         options: Box<ContainerOptions>,
         /// The directory in the container.
@@ -51,22 +60,34 @@ pub enum WorkspaceSource {
 }
 
 impl WorkspaceSource {
-    /// The workspace in the settings.
+    /// The workspace in the settings, on the back end in force.
     pub fn of(settings: &Settings) -> Self {
+        Self::reached(settings, settings.backend(), settings.elsewhere())
+    }
+
+    /// The workspace in the settings, on another of their back ends.
+    pub fn on(settings: &Settings, backend: &BackendName) -> Result<Self, HostError> {
+        settings.may_reach(backend)?;
+        let elsewhere = settings.backends.get(backend);
+        Ok(Self::reached(settings, backend, elsewhere))
+    }
+
+    fn reached(settings: &Settings, backend: &BackendName, elsewhere: Option<&Elsewhere>) -> Self {
         let (sandbox, mounts) = (&settings.sandbox, cross_mounts(settings));
-        if let Some(ssh) = &settings.ssh {
-            return Self::Ssh {
+        let backend = backend.clone();
+        match elsewhere {
+            Some(Elsewhere::Ssh(ssh)) => Self::Ssh {
+                backend,
                 options: Box::new(ssh.options(sandbox, mounts)),
                 root: ssh.root.clone(),
-            };
-        }
-        if let Some(docker) = &settings.docker {
-            return Self::Container {
+            },
+            Some(Elsewhere::Docker(docker)) => Self::Container {
+                backend,
                 options: Box::new(docker.options(sandbox, mounts)),
                 root: docker.workspace.clone(),
-            };
+            },
+            None => Self::local(settings),
         }
-        Self::local(settings)
     }
 
     /// The directory on this machine, for commands that look at rules and tools and touch no files.
@@ -81,17 +102,21 @@ impl WorkspaceSource {
     pub async fn open(self) -> Result<Operations, HostError> {
         let mut operations = match self {
             Self::Local { root, options } => open_local(&root, *options)?.operations(),
-            Self::Ssh { options, root } => {
-                let connecting = Box::pin(SshBackend::connect(*options, &root));
-                connecting
-                    .await
-                    .map_err(|error| unreachable_workspace(&error, "[ssh]"))?
+            Self::Ssh {
+                backend,
+                options,
+                root,
+            } => {
+                let connected = Box::pin(SshBackend::connect(*options, &root)).await;
+                named(connected, &backend)?
             }
-            Self::Container { options, root } => {
-                let connecting = Box::pin(ContainerBackend::connect(*options, &root));
-                connecting
-                    .await
-                    .map_err(|error| unreachable_workspace(&error, "[docker]"))?
+            Self::Container {
+                backend,
+                options,
+                root,
+            } => {
+                let connected = Box::pin(ContainerBackend::connect(*options, &root)).await;
+                named(connected, &backend)?
             }
             Self::Opened(operations) => return Ok(operations),
         };
@@ -104,11 +129,20 @@ impl WorkspaceSource {
     }
 }
 
-/// The error for a workspace elsewhere; `table` is where the configuration says where.
-fn unreachable_workspace(error: &ConnectError, table: &str) -> HostError {
-    let again = format!("correct {table} in haft.toml, or try again");
-    let hint = error.hint_text().unwrap_or(&again);
-    HostError::new(HostErrorKind::Unavailable, error.message(), hint)
+/// A connected workspace with the name of its back end, so that it is never taken for that of
+/// another one at the same address.
+fn named(
+    connected: Result<Operations, ConnectError>,
+    backend: &BackendName,
+) -> Result<Operations, HostError> {
+    let mut operations = connected.map_err(|error| {
+        let table = backend.table().unwrap_or_default();
+        let again = format!("correct {table} in haft.toml, or try again");
+        let hint = error.hint_text().unwrap_or(&again);
+        HostError::new(HostErrorKind::Unavailable, error.message(), hint)
+    })?;
+    operations.backend = backend.id_at(operations.backend.as_str());
+    Ok(operations)
 }
 
 /// Opens a directory on this machine.

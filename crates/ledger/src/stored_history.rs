@@ -86,12 +86,12 @@ impl History for StoredLedger {
     fn sessions<'a>(
         &'a self,
         tenant: &'a TenantId,
-        workspace: Option<&'a WorkspaceId>,
+        workspaces: &'a [WorkspaceId],
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<StoredSession>, LedgerError>> {
         Box::pin(async move {
             let store = self.caught_up_store().await?;
-            facts::sessions(&*store, tenant, workspace, limit).await
+            facts::sessions(&*store, tenant, workspaces, limit).await
         })
     }
 

@@ -28,6 +28,9 @@ use crate::{
 /// The largest policy text that is read, in bytes.
 const MAX_TEXT_BYTES: usize = 16 * 1024 * 1024;
 
+/// Where an agent or a kind of session works, which the host reads.
+const BACKEND: &str = "backend";
+
 pub(crate) type Table<'t> = DeTable<'t>;
 pub(crate) type Value<'t> = Spanned<DeValue<'t>>;
 
@@ -166,8 +169,13 @@ impl<'s> Reader<'s> {
             let preset = table.get("preset").and_then(|value| self.preset(value));
             match &section {
                 Section::Agent(agent) => {
-                    self.known_keys(table, &title, &["preset", "allow", "ask", "deny"]);
-                    self.presets.agents.insert(agent.clone(), preset);
+                    let keys = ["preset", "allow", "ask", "deny", BACKEND];
+                    self.known_keys(table, &title, &keys);
+                    // Where an agent works says nothing about what it, or another one, may do.
+                    let mut keys = table.keys().map(|key| key.get_ref().as_ref());
+                    if table.is_empty() || keys.any(|key| key != BACKEND) {
+                        self.presets.agents.insert(agent.clone(), preset);
+                    }
                     self.list(table, Verdict::Allow, &section);
                 }
                 Section::Tenant(tenant) => {
@@ -183,14 +191,14 @@ impl<'s> Reader<'s> {
                     self.list(table, Verdict::Allow, &section);
                 }
                 Section::Session(kind) => {
-                    self.narrowing_keys(table, &title);
+                    self.narrowing_keys(table, &title, &[BACKEND]);
                     let known = self.file.sessions.get(kind).copied();
                     if let Some(preset) = known.max(preset) {
                         self.file.sessions.insert(*kind, preset);
                     }
                 }
                 Section::Channel(channel) => {
-                    self.narrowing_keys(table, &title);
+                    self.narrowing_keys(table, &title, &[]);
                     let known = self.file.channels.get(channel).copied();
                     if let Some(preset) = known.max(preset) {
                         self.file.channels.insert(channel.clone(), preset);
@@ -239,7 +247,7 @@ impl<'s> Reader<'s> {
     }
 
     /// A session or channel can only restrict the agent it belongs to.
-    fn narrowing_keys(&mut self, table: &Table<'_>, title: &str) {
+    fn narrowing_keys(&mut self, table: &Table<'_>, title: &str, others: &[&str]) {
         if let Some((key, _)) = table.get_key_value("allow") {
             self.problem(
                 key.span().start,
@@ -247,7 +255,8 @@ impl<'s> Reader<'s> {
                 Some("put it into [policy], [agents.NAME], [tenants.NAME] or [users.NAME]"),
             );
         }
-        self.known_keys(table, title, &["preset", "ask", "deny", "allow"]);
+        let keys = [&["preset", "ask", "deny", "allow"], others].concat();
+        self.known_keys(table, title, &keys);
     }
 
     /// A scope can only allow: a caller that leaves a scope out must never be allowed more for it.

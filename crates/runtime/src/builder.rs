@@ -28,14 +28,18 @@ use crate::{
     registry::{Registry, RegistryError, Timeouts},
     rules::{RulesInForce, WorkspaceRules},
     runtime::Runtime,
-    workspace::{HostAccess, OneWorkspace, WorkspaceBuilder, Workspaces},
+    workspace::{HostAccess, OneWorkspace, Workspace, WorkspaceBuilder, Workspaces},
 };
+
+/// Makes a source of workspaces from the first of them.
+type MakeSupplier = Box<dyn FnOnce(Arc<Workspace>) -> Arc<dyn Workspaces> + Send + Sync>;
 
 /// Builds a [`Runtime`].
 pub struct RuntimeBuilder {
     workspaces: Option<Arc<dyn Workspaces>>,
     workspace_id: Option<WorkspaceId>,
     operations: Option<Operations>,
+    supplied: Option<MakeSupplier>,
     rules: Option<Arc<RulesInForce>>,
     ledger: Option<Arc<dyn Ledger>>,
     approver: Arc<dyn ErasedApprover>,
@@ -75,6 +79,7 @@ impl RuntimeBuilder {
             workspaces: None,
             workspace_id: None,
             operations: None,
+            supplied: None,
             rules: None,
             ledger: None,
             approver: Arc::new(NobodyToAsk::default()),
@@ -110,6 +115,17 @@ impl RuntimeBuilder {
     #[must_use]
     pub fn operations(mut self, operations: Operations) -> Self {
         self.operations = Some(operations);
+        self
+    }
+
+    /// Serves others beside the workspace of [`operations`](Self::operations), from a source that
+    /// is made from it. [`Workspace::over`] makes one with the same tools and rules.
+    #[must_use]
+    pub fn supplied_by(
+        mut self,
+        make: impl FnOnce(Arc<Workspace>) -> Arc<dyn Workspaces> + Send + Sync + 'static,
+    ) -> Self {
+        self.supplied = Some(Box::new(make));
         self
     }
 
@@ -239,6 +255,7 @@ impl RuntimeBuilder {
         let registry = Arc::new(registry);
         let workspaces: Arc<dyn Workspaces> = match (self.workspaces, self.operations) {
             (Some(_), Some(_)) => return Err(BuildError::OneAndMany),
+            (Some(_), None) if self.supplied.is_some() => return Err(BuildError::OneAndMany),
             (Some(workspaces), None) => workspaces,
             (None, None) => return Err(BuildError::Missing("the operations of a workspace")),
             (None, Some(operations)) => {
@@ -251,7 +268,11 @@ impl RuntimeBuilder {
                 if let Some(id) = self.workspace_id {
                     workspace = workspace.id(id);
                 }
-                Arc::new(OneWorkspace::new(workspace.build()))
+                let first = workspace.build();
+                match self.supplied {
+                    Some(make) => make(first),
+                    None => Arc::new(OneWorkspace::new(first)),
+                }
             }
         };
         Ok(Runtime::new(Engine {

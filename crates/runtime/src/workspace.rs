@@ -115,8 +115,7 @@ impl OneWorkspace {
 
 impl Workspaces for OneWorkspace {
     fn opened(&self, _: &Principal, workspace: &WorkspaceId) -> Option<Arc<Workspace>> {
-        let meant = *workspace == self.0.id || *workspace == WorkspaceId::local();
-        meant.then(|| Arc::clone(&self.0))
+        self.0.is_meant_by(workspace).then(|| Arc::clone(&self.0))
     }
 
     fn open<'a>(
@@ -160,6 +159,30 @@ impl Workspace {
     pub fn builder(operations: Operations, policy: Arc<dyn Policy>) -> WorkspaceBuilder {
         let rules = RulesInForce::new(WorkspaceRules::new(policy));
         WorkspaceBuilder::new(operations, Arc::new(rules))
+    }
+
+    /// A workspace over other operations, with the same tools, rules, approver, confinement, hosts
+    /// and caps. Its id is derived from its root.
+    #[must_use]
+    pub fn over(&self, operations: Operations) -> Arc<Self> {
+        Arc::new(Self {
+            id: operations.workspace_id(),
+            owner: self.owner.clone(),
+            operations,
+            registry: Arc::clone(&self.registry),
+            rules: Arc::clone(&self.rules),
+            approver: Arc::clone(&self.approver),
+            sandbox: Arc::clone(&self.sandbox),
+            egress: Arc::clone(&self.egress),
+            calls_in_flight: self.calls_in_flight,
+            in_flight: AtomicUsize::new(0),
+        })
+    }
+
+    /// Whether a request that names this workspace means this one: by its id, or as `local`, the
+    /// one that the host decides.
+    pub fn is_meant_by(&self, named: &WorkspaceId) -> bool {
+        *named == self.id || *named == WorkspaceId::local()
     }
 
     /// Its id.

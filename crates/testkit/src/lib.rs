@@ -32,6 +32,7 @@ pub mod ledger;
 pub mod machine_clock;
 pub mod memory;
 pub mod object_server;
+pub mod openssh_server;
 pub mod patience;
 pub mod policy;
 pub mod postgres_server;

@@ -35,13 +35,18 @@ impl SshBackend {
     /// Connects and opens a workspace. A root that does not start with `/`, or starts with `~/`, is
     /// relative to the directory that a login starts in.
     pub async fn connect(options: SshOptions, root: &str) -> Result<Operations, ConnectError> {
-        let backend = BackendId::new(&format!("ssh:{}", options.destination.host()));
+        let backend = BackendId::new(&ssh_id(&options.destination));
         let remote = options.remote.clone();
         let invalid = |error| ConnectError::new(format!("{error}"));
         options.check().map_err(invalid)?;
         let connect = ProgramConnect::new(SshPlace(options)).await?;
         RemoteBackend::connect(backend, Arc::new(connect), below_login(root), remote).await
     }
+}
+
+/// What a machine's back end is called in plans and in the record.
+pub fn ssh_id(destination: &Destination) -> String {
+    format!("ssh:{}", destination.host())
 }
 
 /// The helper starts in the login directory, so paths below it need no prefix.

@@ -128,16 +128,16 @@ pub(crate) async fn ready(
     let asking = asking.asking()?;
     let settings = app.settings()?;
     let principal = identity.principal(&app.env)?;
-    let workspace = WorkspaceSource::of(&settings);
-    CallSetup::new(app, settings, workspace, principal, asking, calls).await
+    let settings = settings.used_by(&principal)?;
+    CallSetup::new(app, settings, None, principal, asking, calls).await
 }
 
 impl CallSetup {
-    /// Opens the host in this workspace, with this approver.
+    /// Opens the host in this workspace or in those of the settings, with this approver.
     pub(crate) async fn new(
         app: &App,
         settings: Settings,
-        workspace: WorkspaceSource,
+        workspace: Option<WorkspaceSource>,
         principal: Arc<Principal>,
         asking: AnswerSource,
         calls: usize,
@@ -151,7 +151,10 @@ impl CallSetup {
         };
         app.notes(&notes);
         let head_bytes = settings.limits.output.head_bytes;
-        let builder = HostBuilder::from_settings(settings)?.workspace(workspace);
+        let mut builder = HostBuilder::from_settings(settings)?;
+        if let Some(workspace) = workspace {
+            builder = builder.workspace(workspace);
+        }
         app.notes(builder.notes());
         let watcher = Arc::new(Watcher::new(calls, app.output.stderr_is_terminal()));
         let live = Arc::<LivePrinter>::default();

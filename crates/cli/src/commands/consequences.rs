@@ -54,22 +54,8 @@ pub(crate) fn consequences(settings: &Settings) -> Page {
     for (tool, _) in unconfined {
         page = page.field("unconfined", format!("`{tool}` runs without a sandbox"));
     }
-    if let Some(ssh) = &settings.ssh {
-        page = page.field(
-            "workspace",
-            format!("`{}` on `{}`, over SSH", ssh.root, ssh.destination),
-        );
-    }
-    if let Some(docker) = &settings.docker {
-        page = page.field(
-            "workspace",
-            format!(
-                "`{}` in the container `{}`, by `{}`",
-                docker.workspace,
-                docker.container,
-                docker.program.name()
-            ),
-        );
+    for (word, line) in settings.backends.lines() {
+        page = page.field(word, line);
     }
     page = page.page(shown_to_commands(settings));
     if settings.cross_mounts {

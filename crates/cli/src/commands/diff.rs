@@ -1,6 +1,6 @@
 //! `haft diff`: everything calls changed, as one unified diff: each file before the first of the
-//! calls and after the last. Uses the record only: no file of the workspace is read, and it is opened
-//! to know which one it is.
+//! calls and after the last. Uses the record only: no file of the workspace is read, and where
+//! there is only one it is opened to know which one it is.
 
 use clap::Args;
 use haft_contract::{
@@ -8,7 +8,7 @@ use haft_contract::{
     host::{ArtifactStore, Ledger as _, LedgerErrorKind},
     ops::GitPart,
 };
-use haft_host::WorkspaceSource;
+use haft_host::this_workspace::WorkspacesHere;
 use haft_tools::{
     change::{FileChange, ShownChange},
     undo::{FileState, FoldedChange, git_lines},
@@ -51,10 +51,9 @@ pub(crate) struct DiffArgs {
 /// Runs the command.
 pub(crate) async fn run(args: &DiffArgs, app: &App) -> Result<Exit, Stop> {
     let settings = app.settings()?;
-    let operations = WorkspaceSource::of(&settings).open().await?;
     let ledger = app.record().await?;
     let principal = operator(&app.env)?;
-    let here = operations.workspace_id();
+    let here = WorkspacesHere::find(&settings, &ledger).await?.ids();
     let changed = args.selection.find(&ledger, &principal, &here).await?;
     let artifacts = ledger.artifacts();
     let (mut added, mut removed, mut files) = (0, 0, 0_u64);

@@ -422,7 +422,7 @@ pub(crate) fn table(calls: &[StoredCall], shown: usize, scope: &RecordScope) -> 
         Fit::AtMost(MAX_AGENT_COLUMNS),
         Fit::EndOf(MAX_WORKSPACE_COLUMNS),
     ];
-    let columns = fits.len() - usize::from(!scope.is_everywhere());
+    let columns = fits.len() - usize::from(!scope.has_several());
     let fits = fits.get(..columns).unwrap_or_default();
     table::table(fits, &lines, table::screen_width())
 }

@@ -28,7 +28,7 @@ pub(crate) async fn call(
         return call.ok_or_else(|| unknown(&id.to_string()));
     }
     let last = id == "last";
-    let is_everywhere = !last || last_of.workspace.is_none();
+    let is_everywhere = !last || last_of.workspaces.is_empty();
     let query = CallQuery {
         filter: if last { last_of } else { CallFilter::default() },
         limit: if last { 1 } else { MAX_CALLS },

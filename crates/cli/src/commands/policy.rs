@@ -206,12 +206,12 @@ struct StepView {
 }
 
 async fn check(args: CheckArgs, app: &App) -> Result<Exit, Stop> {
-    let settings = app.settings()?;
+    let principal = args.identity.principal(&app.env)?;
+    let settings = app.settings()?.used_by(&principal)?;
     let place = AdviceContext::new(&settings, &app.env.current_dir);
     let builder = HostBuilder::from_settings(settings)?;
     app.notes(builder.notes());
     let (suggest, mounts) = (builder.suggest(), builder.mounts());
-    let principal = args.identity.principal(&app.env)?;
     let assembly = builder.assemble().await?;
     assembly.mount_to_look()?;
     let tools = assembly.runtime.registry().snapshot();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use haft_contract::CallId;
-use haft_host::{Record, WorkspaceSource};
+use haft_host::Record;
 use serde_json::json;
 
 use super::{
@@ -66,8 +66,7 @@ pub(crate) async fn run(args: &RecoverArgs, app: &App) -> Result<Exit, Stop> {
     };
     let principal = Arc::clone(&first.principal);
     let asking = AskArgs::default().asking()?;
-    let workspace = WorkspaceSource::of(&settings);
-    let ready = CallSetup::new(app, settings, workspace, principal, asking, calls.len()).await?;
+    let ready = CallSetup::new(app, settings, None, principal, asking, calls.len()).await?;
     let requests = calls
         .into_iter()
         .map(|call| request(call.tool, call.arguments, &call.principal, None))

@@ -50,6 +50,8 @@ pub(crate) struct SelectedChanges {
     pub(crate) happened: Vec<RecordedEvent>,
     /// The same, one change per file.
     pub(crate) folded: FoldedChanges,
+    /// The workspace, if anything was changed in one of those that are meant.
+    pub(crate) workspace: Option<WorkspaceId>,
     /// How many of the calls changed files in another workspace.
     pub(crate) elsewhere: usize,
     /// What to say first: which call it is, where nobody named one.
@@ -71,13 +73,13 @@ impl SelectionArgs {
         &self,
         history: &impl History,
         principal: &Principal,
-        workspace: &WorkspaceId,
+        workspaces: &[WorkspaceId],
     ) -> Result<SelectedChanges, Stop> {
         let tenant = &principal.tenant;
         let failed = |error| Stop::ledger(&error);
         let mut meant = None;
         let calls = if self.names_nothing() {
-            let last = last_that_changed(history, principal, workspace).await?;
+            let last = last_that_changed(history, principal, workspaces).await?;
             let last = last.ok_or_else(|| {
                 Stop::new(
                     Exit::NotFound,
@@ -91,32 +93,44 @@ impl SelectionArgs {
             ));
             vec![last.id]
         } else {
-            self.calls(history, principal, workspace).await?
+            self.calls(history, principal, workspaces).await?
         };
         let mut happened = history.changes(tenant, &calls).await.map_err(failed)?;
         let changing: BTreeSet<CallId> = happened.iter().map(|change| change.call).collect();
+        let mut worked_in = None;
         let mut elsewhere = 0;
-        for call in changing {
+        // The newest first: of calls in several workspaces, those in its one are meant.
+        for call in changing.into_iter().rev() {
             let stored = history.call(tenant, call).await.map_err(failed)?;
-            let here = match &stored {
-                Some(stored) => history.was_made_in(tenant, stored, workspace).await,
-                None => Ok(false),
-            };
-            if !here.map_err(failed)? {
+            let meant = worked_in.as_ref().map_or(workspaces, std::slice::from_ref);
+            let mut here = None;
+            for workspace in meant {
+                if let Some(stored) = &stored
+                    && history
+                        .was_made_in(tenant, stored, workspace)
+                        .await
+                        .map_err(failed)?
+                {
+                    here = Some(workspace.clone());
+                }
+            }
+            if here.is_none() {
                 happened.retain(|change| change.call != call);
                 elsewhere += 1;
             }
+            worked_in = worked_in.or(here);
         }
         let folded = FoldedChanges::of(&happened);
         let nothing = if folded.files.is_empty() {
             Some(
-                self.nothing(history, principal, workspace, &happened)
+                self.nothing(history, principal, workspaces, &happened)
                     .await?,
             )
         } else {
             None
         };
         Ok(SelectedChanges {
+            workspace: worked_in,
             happened,
             folded,
             elsewhere,
@@ -134,7 +148,7 @@ impl SelectionArgs {
         &self,
         history: &impl History,
         principal: &Principal,
-        workspace: &WorkspaceId,
+        workspaces: &[WorkspaceId],
         happened: &[RecordedEvent],
     ) -> Result<String, Stop> {
         let mut text = "these calls changed no file on record in this workspace".to_owned();
@@ -144,7 +158,7 @@ impl SelectionArgs {
             text.push_str("; files that git ignores are not on record");
         }
         if self.call.as_deref() == Some("last")
-            && let Some(last) = last_that_changed(history, principal, workspace).await?
+            && let Some(last) = last_that_changed(history, principal, workspaces).await?
         {
             let named = named(&last);
             text.push_str("; the last call that changed something is ");
@@ -158,9 +172,9 @@ impl SelectionArgs {
         &self,
         history: &impl History,
         principal: &Principal,
-        workspace: &WorkspaceId,
+        workspaces: &[WorkspaceId],
     ) -> Result<Vec<CallId>, Stop> {
-        let here = CallFilter::of_workspace(workspace.clone());
+        let here = among(workspaces);
         match self.call.as_deref() {
             Some("last") => {
                 let last = last_but_dry_runs(history, &principal.tenant, here);
@@ -202,15 +216,23 @@ impl SelectionArgs {
     }
 }
 
-/// The newest call of this user in this workspace that changed a file or git's state.
+/// The calls of these workspaces.
+fn among(workspaces: &[WorkspaceId]) -> CallFilter {
+    CallFilter {
+        workspaces: workspaces.to_vec(),
+        ..CallFilter::default()
+    }
+}
+
+/// The newest call of this user in these workspaces that changed a file or git's state.
 async fn last_that_changed(
     history: &impl History,
     principal: &Principal,
-    workspace: &WorkspaceId,
+    workspaces: &[WorkspaceId],
 ) -> Result<Option<StoredCall>, Stop> {
     let failed = |error| Stop::ledger(&error);
     let query = CallQuery {
-        filter: CallFilter::of_workspace(workspace.clone()),
+        filter: among(workspaces),
         limit: MAX_LOOKED_AT,
         ..CallQuery::default()
     };
@@ -316,7 +338,8 @@ mod tests {
     ) -> (Vec<String>, usize) {
         let words = ["haft"].iter().chain(words);
         let selection = Selection::try_parse_from(words).unwrap().args;
-        let changes = selection.find(ledger, principal, workspace).await.unwrap();
+        let here = std::slice::from_ref(workspace);
+        let changes = selection.find(ledger, principal, here).await.unwrap();
         let files = changes.folded.files.iter();
         let files = files.map(|(path, _)| path.as_str().to_owned()).collect();
         (files, changes.elsewhere)

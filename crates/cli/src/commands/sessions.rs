@@ -101,7 +101,7 @@ fn line(session: &StoredSession, scope: &RecordScope) -> Vec<Cell> {
         Cell::new(Style::Plain, format!("{calls:>9}")),
         Cell::new(Style::Plain, &session.agent),
     ];
-    line.push(if scope.is_everywhere() {
+    line.push(if scope.has_several() {
         Cell::new(Style::Dim, scope.workspaces.name(&session.workspace))
     } else {
         Cell::new(Style::Dim, format!("since {}", time::short(session.first)))

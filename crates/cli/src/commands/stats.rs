@@ -149,7 +149,7 @@ pub(crate) async fn run(args: &StatsArgs, app: &App) -> Result<Exit, Stop> {
     let days = count(&ledger, &filter, by_day, MAX_DAYS).await?;
     let tools = count(&ledger, &filter, StatsKey::Tool, MAX_NAMES).await?;
     let agents = count(&ledger, &filter, StatsKey::Agent, MAX_NAMES).await?;
-    let workspaces = if scope.is_everywhere() {
+    let workspaces = if scope.has_several() {
         Some(count(&ledger, &filter, StatsKey::Workspace, MAX_NAMES).await?)
     } else {
         None

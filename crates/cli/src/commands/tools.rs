@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use haft_contract::{Effects, Principal, ProviderId};
-use haft_host::{Assembly, HostBuilder, mount::Unknown, off_until_named};
+use haft_host::{
+    Assembly, HostBuilder, config::backends::BackendInForce, mount::Unknown, off_until_named,
+};
 use haft_runtime::registry::{Entry, Filter, Format as Rendering, Snapshot};
 use serde::Serialize;
 use serde_json::Value;
@@ -117,6 +119,11 @@ struct WhyView {
     tool: String,
     shown: bool,
     reason: String,
+    /// Where its calls work, and who says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backend: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backend_because: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,14 +132,16 @@ struct WhyView {
 
 /// Runs the command.
 pub(crate) async fn run(args: &ToolsArgs, app: &App) -> Result<Exit, Stop> {
-    let builder = HostBuilder::to_look(app.settings()?)?;
-    app.notes(builder.notes());
     let principal = args.identity.principal(&app.env)?;
+    let settings = app.settings()?.used_by(&principal)?;
+    let in_force = settings.said_of_backend(&principal);
+    let builder = HostBuilder::to_look(settings)?;
+    app.notes(builder.notes());
     let assembly = builder.assemble().await?;
     // Uses what servers last offered; none is started for a list.
     assembly.mount_to_look()?;
     if let Some(name) = &args.why {
-        return why(name, &principal, &assembly, app);
+        return why(name, &principal, in_force, &assembly, app);
     }
     if let Some(name) = &args.name {
         return one(name, &assembly, app);
@@ -281,7 +290,13 @@ fn one(name: &str, assembly: &Assembly, app: &App) -> Result<Exit, Stop> {
     Ok(Exit::Ok)
 }
 
-fn why(name: &str, principal: &Principal, assembly: &Assembly, app: &App) -> Result<Exit, Stop> {
+fn why(
+    name: &str,
+    principal: &Principal,
+    in_force: Option<BackendInForce>,
+    assembly: &Assembly,
+    app: &App,
+) -> Result<Exit, Stop> {
     let Some(why) = assembly.why_shown(name, principal) else {
         return find(&assembly.runtime.registry().snapshot(), assembly, name).map(|_| Exit::Ok);
     };
@@ -289,6 +304,8 @@ fn why(name: &str, principal: &Principal, assembly: &Assembly, app: &App) -> Res
         tool: why.tool,
         shown: why.shown,
         reason: why.reason,
+        backend: in_force.as_ref().map(|said| said.backend.to_string()),
+        backend_because: in_force.map(|said| said.because),
         hint: why.hint,
         rule: why.rule.as_ref().map(RuleView::of),
     };
@@ -307,6 +324,9 @@ fn why(name: &str, principal: &Principal, assembly: &Assembly, app: &App) -> Res
         .styled(style, word)
         .end()
         .field("because", &view.reason);
+    if let (Some(backend), Some(because)) = (&view.backend, &view.backend_because) {
+        page = page.field("back end", format!("{backend}: {because}"));
+    }
     if let Some(hint) = &view.hint {
         page = page.field("hint", hint);
     }

@@ -9,7 +9,7 @@ use haft_contract::{
     CallEvent, CallRequest, DeniedBy, ErrorKind, Outcome, ProviderId, WorkPath,
     event::RecordedEvent, host::Verdict, ops::GitPart, preview::MAX_PREVIEW_BYTES,
 };
-use haft_host::WorkspaceSource;
+use haft_host::{WorkspaceSource, this_workspace::WorkspacesHere};
 use haft_tools::{
     catalog::undo_tool,
     undo::{FileState, FoldedChanges, MAX_UNDO_PATHS},
@@ -52,10 +52,10 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
     let asking = args.asking.asking()?;
     let settings = app.settings()?;
     let principal = operator(&app.env)?;
-    let operations = WorkspaceSource::of(&settings).open().await?;
     let ledger = app.record().await?;
-    let here = operations.workspace_id();
-    let changed = args.selection.find(&ledger, &principal, &here).await?;
+    let here = WorkspacesHere::find(&settings, &ledger).await?;
+    let among = here.ids();
+    let changed = args.selection.find(&ledger, &principal, &among).await?;
     let mut notes = notes(&changed);
     let is_git_too_much = git_parts(&changed.folded).len() > MAX_UNDO_PATHS;
     if is_git_too_much {
@@ -76,7 +76,8 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
     }
     // The host opens the record itself.
     ledger.close().await.map_err(|error| Stop::ledger(&error))?;
-    let workspace = WorkspaceSource::Opened(operations);
+    let operations = here.open(&settings, changed.workspace.as_ref()).await?;
+    let workspace = Some(WorkspaceSource::Opened(operations));
     let ready = CallSetup::new(app, settings, workspace, principal, asking, groups.len()).await?;
     register(&ready)?;
     let mut outcomes = Vec::new();

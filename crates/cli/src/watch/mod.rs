@@ -51,7 +51,7 @@ pub(crate) async fn run(
     let mut screen = Screen::open(output.stdout_colours()).map_err(|error| no_screen(&error))?;
     let size = screen.size().map_err(|error| no_screen(&error))?;
     let mut watch = WatchState::new(size).home(home);
-    watch.names_workspaces = desk.scope.is_everywhere();
+    watch.names_workspaces = desk.scope.has_several();
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {

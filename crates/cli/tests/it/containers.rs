@@ -61,6 +61,36 @@ fn calls_work_in_the_container_and_the_record_names_it() {
     assert!(shown.contains("\"t1\""), "{shown}");
 }
 
+/// Sessions of one kind work in a container, and everybody else here.
+#[test]
+#[ignore = "ci: needs Podman"]
+fn direct_messages_work_in_a_container_and_the_operator_here() {
+    let stage = Stage::bare();
+    let inside = stage.home.join("inside");
+    std::fs::create_dir(&inside).unwrap();
+    let text = format!(
+        "[policy]\npreset = \"workspace\"\n[docker.box]\nprogram = \"podman\"\n\
+         container = \"haft-ci\"\nworkspace = \"{}\"\n\
+         [sessions.dm]\nbackend = \"docker:box\"\n",
+        inside.display()
+    );
+    stage.write("haft.toml", text);
+    haft(&stage, &["trust"]).ok();
+    let write = ["call", "write", "path=same.txt"];
+    haft(&stage, &[&write[..], &["content=mine"]].concat()).ok();
+    let dm = ["content=theirs", "--session-kind", "dm"];
+    haft(&stage, &[&write[..], &dm].concat()).ok();
+    let there = || std::fs::read_to_string(inside.join("same.txt"));
+    assert_eq!(stage.read("same.txt"), "mine");
+    assert_eq!(there().unwrap(), "theirs");
+    let log = haft(&stage, &["log", "--jsonl"]).ok();
+    assert_eq!(log.lines().count(), 2, "{log}");
+    assert!(log.contains("docker:haft-ci#box:"), "{log}");
+    haft(&stage, &["undo"]).ok();
+    assert!(there().is_err());
+    assert_eq!(stage.read("same.txt"), "mine");
+}
+
 #[test]
 #[ignore = "ci: needs Podman"]
 fn a_command_never_runs_in_a_weaker_tier_than_it_asks_for() {

@@ -16,6 +16,7 @@ mod agents;
 mod answers;
 mod approval;
 mod approval_webhook;
+mod back_ends;
 mod call;
 mod catalog;
 mod configuration;

@@ -237,12 +237,12 @@ pub trait History: Send + Sync {
         calls: &'a [CallId],
     ) -> BoxFuture<'a, Result<Vec<RecordedEvent>, LedgerError>>;
 
-    /// Sessions of a tenant, most recently active first: those of one workspace, or of all. A session
-    /// that has calls in several workspaces is listed once for each.
+    /// Sessions of a tenant, most recently active first: those of these workspaces, or of all if none
+    /// is named. A session that has calls in several workspaces is listed once for each.
     fn sessions<'a>(
         &'a self,
         tenant: &'a TenantId,
-        workspace: Option<&'a WorkspaceId>,
+        workspaces: &'a [WorkspaceId],
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<StoredSession>, LedgerError>>;
 

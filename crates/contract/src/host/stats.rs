@@ -12,8 +12,8 @@ pub const MAX_STATS_ROWS: usize = 1_000;
 /// Which calls are meant. What is absent does not matter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallFilter {
-    /// Only calls made in this workspace.
-    pub workspace: Option<WorkspaceId>,
+    /// Only calls made in one of these workspaces; in any, if none is named.
+    pub workspaces: Vec<WorkspaceId>,
     /// Only calls of this agent.
     pub agent: Option<String>,
     /// Only calls of this tool: `provider/name`, the name of a built-in one, or the name the model
@@ -29,7 +29,7 @@ impl CallFilter {
     /// The calls of one workspace.
     pub fn of_workspace(workspace: WorkspaceId) -> Self {
         Self {
-            workspace: Some(workspace),
+            workspaces: vec![workspace],
             ..Self::default()
         }
     }
@@ -41,9 +41,8 @@ impl CallFilter {
 
     /// Whether a call is meant. Every store decides by this; where it looks only narrows down.
     pub fn wants(&self, call: &StoredCall) -> bool {
-        let workspace = self.workspace.as_ref();
         let tool = call.tool.as_deref();
-        workspace.is_none_or(|workspace| call.workspace == *workspace)
+        (self.workspaces.is_empty() || self.workspaces.contains(&call.workspace))
             && self.agent.as_ref().is_none_or(|agent| call.agent == *agent)
             && self.tool.as_ref().is_none_or(|wanted| {
                 call.asked_tool == *wanted

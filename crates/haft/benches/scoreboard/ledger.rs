@@ -114,11 +114,7 @@ async fn on_disk(folder: &Path, output: usize, goal: f64) -> Row {
     ledger.flush().await.unwrap();
     while ledger.catch_up().await.unwrap() > 0 {}
     assert_eq!(
-        ledger
-            .sessions(&tenant, None, SESSIONS)
-            .await
-            .unwrap()
-            .len(),
+        ledger.sessions(&tenant, &[], SESSIONS).await.unwrap().len(),
         SESSIONS
     );
     ledger.close().await.unwrap();

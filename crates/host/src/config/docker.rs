@@ -1,4 +1,4 @@
-//! `[docker]` of `haft.toml`: a workspace in a running container.
+//! `[docker]` and `[docker.NAME]` of `haft.toml`: a workspace in a running container.
 //!
 //! Rules, the record and approvals stay on this machine; only what tools touch is in the container.
 //! The container comes from here alone, never from a model, and Haft neither starts nor stops it.
@@ -14,7 +14,7 @@ use super::{
     sandbox::SandboxSettings,
 };
 
-const KEYS: [&str; 6] = [
+pub(super) const KEYS: [&str; 6] = [
     "program",
     "container",
     "workspace",
@@ -61,9 +61,14 @@ fn named(user: &ContainerUser) -> Option<String> {
 }
 
 impl Reader<'_> {
-    /// Reads `[docker]`.
-    pub(super) fn docker(&mut self, table: &Table<'_>, at: usize) -> Option<DockerSettings> {
-        self.known_keys(table, "[docker]", &KEYS);
+    /// Reads `[docker]` or `[docker.NAME]`.
+    pub(super) fn docker(
+        &mut self,
+        table: &Table<'_>,
+        title: &str,
+        at: usize,
+    ) -> Option<DockerSettings> {
+        self.known_keys(table, title, &KEYS);
         let program = match self.text(table, "program") {
             None => Some(ContainerProgram::default()),
             Some((at, text)) => {
@@ -82,7 +87,7 @@ impl Reader<'_> {
             None => {
                 self.problem(
                     at,
-                    "[docker] does not name the container",
+                    format!("{title} does not name the container"),
                     "write `container = \"web\"`; `docker ps` lists those that run",
                 );
                 None
@@ -94,7 +99,7 @@ impl Reader<'_> {
             other => {
                 self.problem(
                     other.map_or(at, |(at, _)| at),
-                    "[docker] does not name the workspace directory by its absolute path",
+                    format!("{title} does not name the workspace directory by its absolute path"),
                     "write `workspace = \"/workspace\"`, as the container sees it",
                 );
                 None
@@ -134,11 +139,18 @@ mod tests {
     use haft_policy::PolicySource;
 
     use super::*;
-    use crate::config::file;
+    use crate::config::{backends::Elsewhere, file};
+
+    fn docker_of(file: file::ConfigFile) -> Option<DockerSettings> {
+        match file.backends.get(&file.backends.default_backend()) {
+            Some(Elsewhere::Docker(docker)) => Some(docker.clone()),
+            Some(Elsewhere::Ssh(_)) | None => None,
+        }
+    }
 
     fn read(text: &str) -> Result<Option<DockerSettings>, String> {
         let parsed = file::parse(&PolicySource::new("haft.toml", text));
-        parsed.map(|file| file.docker).map_err(|problems| {
+        parsed.map(docker_of).map_err(|problems| {
             let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
             lines.join("\n")
         })
@@ -149,7 +161,7 @@ mod tests {
         let text = "[docker]\nprogram = \"podman\"\ncontainer = \"web\"\nworkspace = \"/app\"\n\
                     user = \"dev:staff\"\nconnect_timeout = 5\n[sandbox.limits]\nprocesses = 10\n";
         let parsed = file::parse(&PolicySource::new("haft.toml", text)).unwrap();
-        let docker = parsed.docker.unwrap();
+        let docker = docker_of(parsed.clone()).unwrap();
         let options = docker.options(&parsed.sandbox, Mounts::Refuse);
         assert_eq!(docker.workspace, "/app");
         assert_eq!(options.program, ContainerProgram::Podman);

@@ -3,7 +3,7 @@
 use haft_policy::PolicySource;
 use toml::de::{DeTable, DeValue};
 
-use super::keys::{ANY_NAME, ConfigKey, KeyTable, tables};
+use super::keys::{ANY_NAME, ConfigKey, KeyTable, names, tables};
 
 /// A value of a key, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +93,8 @@ pub fn effective_values(sources: &[PolicySource]) -> Vec<EffectiveValue> {
 fn written(parsed: &ParsedSource<'_>, table: &KeyTable, key: &ConfigKey) -> Vec<EffectiveValue> {
     let source = parsed.source;
     let mut found = Vec::new();
-    for (name, place) in places(&parsed.document, &table.name) {
+    let all = names(&table.name).into_iter();
+    for (name, place) in all.flat_map(|name| places(&parsed.document, name)) {
         let others = |written: &str| table.keys.iter().all(|other| other.key != written);
         let written = place.iter().filter(|(written, _)| match key.key.as_str() {
             ANY_NAME => others(written.get_ref()),
@@ -177,7 +178,8 @@ mod tests {
     fn a_value_names_its_file_and_line_and_what_holds_if_both_set_it() {
         let own = "[policy]\npreset = \"careful\"\n\n[limits]\nprocesses = 5\n";
         let project = "[limits]\nprocesses = 9\n[agents.main]\ndeny = [\"bash\"]\n\
-                       [[mcp.servers]]\nid = \"x\"\ncommand = [\"true\"]\n";
+                       [[mcp.servers]]\nid = \"x\"\ncommand = [\"true\"]\n\
+                       [ssh.build]\nroot = \"/srv\"\n[tenants.acme]\npreset = \"locked\"\n";
         let lines = lines(&[("own.toml", own), ("haft.toml", project)]);
         for expected in [
             "policy preset = \"careful\" (own.toml:2) ",
@@ -186,6 +188,8 @@ mod tests {
             "agents.main deny = [\"bash\"] (haft.toml:4) ",
             "mcp.servers[0] id = \"x\" (haft.toml:6) ",
             "loop_guard warn = 3 (default) ",
+            "ssh.build root = \"/srv\" (haft.toml:9) ",
+            "tenants.acme preset = \"locked\" (haft.toml:11) ",
         ] {
             assert!(
                 lines.iter().any(|line| line == expected),

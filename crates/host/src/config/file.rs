@@ -14,14 +14,13 @@ use toml::{
 };
 
 use super::{
+    backends::Backends,
     catalog::{self, CatalogSettings},
     client_questions::{self, AskingSettings},
-    docker::DockerSettings,
     limits::LimitSettings,
     loop_guard::LoopGuardSettings,
     mcp::{self, McpSettings},
     sandbox::SandboxSettings,
-    ssh::SshSettings,
     timeouts::TimeoutSettings,
     undo::UndoSettings,
 };
@@ -53,10 +52,8 @@ pub struct ConfigFile {
     pub tools: Vec<ConfiguredTool>,
     /// How commands are confined.
     pub sandbox: SandboxSettings,
-    /// The workspace, if it is on another machine.
-    pub ssh: Option<SshSettings>,
-    /// The workspace, if it is in a container.
-    pub docker: Option<DockerSettings>,
+    /// Workspaces on other machines and in containers, and who works there.
+    pub backends: Backends,
     /// How changes made by commands are kept for undo.
     pub undo: UndoSettings,
     /// The MCP servers to mount.
@@ -203,21 +200,7 @@ impl Reader<'_> {
         if let Some(undo) = self.table(document, "undo") {
             self.file.undo = self.undo(undo);
         }
-        if let Some(ssh) = self.table(document, "ssh") {
-            let at = document.get("ssh").map_or(0, |value| value.span().start);
-            self.file.ssh = self.ssh(ssh, at);
-        }
-        if let Some(docker) = self.table(document, "docker") {
-            let at = document.get("docker").map_or(0, |value| value.span().start);
-            if document.get("ssh").is_some() {
-                self.problem(
-                    at,
-                    "[ssh] and [docker] both say where the workspace is",
-                    "keep one of them",
-                );
-            }
-            self.file.docker = self.docker(docker, at);
-        }
+        self.file.backends = self.backends(document);
         if let Some(tools) = document.get("tools") {
             self.tools(tools);
         }

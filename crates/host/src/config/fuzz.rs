@@ -79,6 +79,13 @@ destination = "me@a.example"
 root = "/srv/app"
 port = 2222
 
+[docker.box]
+container = "web"
+workspace = "/app"
+
+[agents.builder]
+backend = "docker:box"
+
 [tools.deploy]
 type = "bash"
 sandbox = "full"

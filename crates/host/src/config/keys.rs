@@ -48,6 +48,9 @@ pub struct ConfigKey {
     /// What holds if two files set it.
     #[serde(default)]
     pub both: String,
+    /// Whether other tables that share the keys of this one do not have it.
+    #[serde(default)]
+    pub own: bool,
     /// What it means.
     pub text: String,
 }
@@ -171,19 +174,20 @@ fn value_in_words(kind: &str) -> String {
 pub fn schema() -> Json {
     let mut root = Map::new();
     for table in tables() {
-        let mut properties = Map::new();
-        let named = |key: &&ConfigKey| key.kind != "table" && key.key != ANY_NAME;
-        for key in table.keys.iter().filter(named) {
-            properties.insert(key.key.clone(), property(key));
-        }
-        let table_schema = json!({
-            "type": "object",
-            "description": table.text,
-            "properties": properties,
-            "additionalProperties": table.any_name().map_or(Json::from(false), property),
-        });
         for name in names(&table.name) {
-            place(&mut root, name, table_schema.clone());
+            let mut properties = Map::new();
+            let is_its = |key: &&ConfigKey| !key.own || name == table.name;
+            let named = |key: &&ConfigKey| key.kind != "table" && key.key != ANY_NAME;
+            for key in table.keys.iter().filter(named).filter(is_its) {
+                properties.insert(key.key.clone(), property(key));
+            }
+            let table_schema = json!({
+                "type": "object",
+                "description": table.text,
+                "properties": properties,
+                "additionalProperties": table.any_name().map_or(Json::from(false), property),
+            });
+            place(&mut root, name, table_schema);
         }
     }
     json!({
@@ -196,10 +200,12 @@ pub fn schema() -> Json {
 }
 
 /// The tables that have the keys of this one.
-fn names(name: &str) -> Vec<&str> {
+pub(super) fn names(name: &str) -> Vec<&str> {
     match name {
         "agents.NAME" => vec![name, "tenants.NAME", "users.NAME"],
         "sessions.KIND" => vec![name, "channels.NAME"],
+        "ssh" => vec![name, "ssh.NAME"],
+        "docker" => vec![name, "docker.NAME"],
         _ => vec![name],
     }
 }
@@ -211,6 +217,11 @@ fn place(properties: &mut Map<String, Json>, name: &str, schema: Json) {
         return;
     };
     if matches!(rest, "NAME" | "KIND") {
+        // A table with keys of its own may have tables with names beside them.
+        if let Some(own) = properties.get_mut(first).and_then(Json::as_object_mut) {
+            own.insert("additionalProperties".to_owned(), schema);
+            return;
+        }
         let any = json!({ "type": "object", "additionalProperties": schema });
         properties.insert(first.to_owned(), any);
         return;

@@ -11,6 +11,7 @@
 )]
 
 pub mod approval_places;
+pub mod backends;
 pub mod catalog;
 pub mod client_questions;
 pub mod docker;

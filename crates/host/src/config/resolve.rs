@@ -22,9 +22,9 @@ use haft_runtime::Limits;
 
 use super::{
     FILE_NAME,
+    backends::{BackendName, Backends},
     catalog::CatalogSettings,
     client_questions::AskingSettings,
-    docker::DockerSettings,
     env::Env,
     file::{self, ConfiguredTool},
     leads_through::{leads_through, real},
@@ -32,7 +32,6 @@ use super::{
     loop_guard::LoopGuardSettings,
     mcp::{McpSettings, Target},
     sandbox::SandboxSettings,
-    ssh::SshSettings,
     timeouts::TimeoutSettings,
     trust::{Trust, TrustStore, sha256},
     undo::UndoSettings,
@@ -127,10 +126,13 @@ pub struct Settings {
     pub cross_mounts: bool,
     /// How commands are confined.
     pub sandbox: SandboxSettings,
-    /// The workspace, if it is on another machine. The first file that sets it wins.
-    pub ssh: Option<SshSettings>,
-    /// The workspace, if it is in a container. Never set together with `ssh`.
-    pub docker: Option<DockerSettings>,
+    /// Workspaces on other machines and in containers, and who works there.
+    pub backends: Backends,
+    /// The back end in force: that of everybody who names none, until these settings are
+    /// [`used_by`](Self::used_by) somebody.
+    pub(crate) backend: BackendName,
+    /// Whether calls in one process may work on several back ends.
+    pub(crate) varies: bool,
     /// How changes made by commands are kept for undo.
     pub undo: UndoSettings,
     /// Folders with script tools, absolute.
@@ -396,7 +398,7 @@ impl Settings {
         let (mut days, mut bytes, mut queue_bytes) = (None, None, None);
         let mut cross_mounts = !read.is_empty();
         let mut sandbox = SandboxSettings::default();
-        let (mut ssh, mut docker) = (None, None);
+        let mut backends = Backends::default();
         let mut undo = UndoSettings::default();
         let mut script_folders = Vec::new();
         let mut tools = Vec::new();
@@ -415,10 +417,7 @@ impl Settings {
                     queue_bytes = queue_bytes.into_iter().chain(file.queue_bytes).min();
                     cross_mounts &= file.cross_mounts == Some(true);
                     sandbox.join(file.sandbox);
-                    // One file says where the workspace is, whichever way.
-                    if ssh.is_none() && docker.is_none() {
-                        (ssh, docker) = (file.ssh, file.docker);
-                    }
+                    backends.join(file.backends)?;
                     undo.join(file.undo);
                     let beside = path.parent().unwrap_or(Path::new("/"));
                     script_folders.extend(file.script_folders.iter().map(|name| beside.join(name)));
@@ -435,7 +434,9 @@ impl Settings {
             Ok(_) => return Err(mistakes(&problems, &read)),
             Err(error) => return Err(mistakes(&merged(problems, &error), &read)),
         };
-        let here = ssh.is_none() && docker.is_none();
+        backends.check()?;
+        let backend = backends.default_backend();
+        let here = backend == BackendName::Local;
         sandbox.expand_home(places.home.as_deref().filter(|_| here))?;
         places.keep_hidden(&sandbox, &mcp)?;
         let mut limits = Limits::default();
@@ -462,8 +463,9 @@ impl Settings {
             }),
             cross_mounts,
             sandbox,
-            ssh,
-            docker,
+            varies: backends.may_vary(),
+            backends,
+            backend,
             undo,
             script_folders,
             tools,

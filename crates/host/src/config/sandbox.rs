@@ -49,6 +49,8 @@ pub struct SandboxSettings {
     pub masks: MaskSettings,
     /// The hosts that may be reached; `None` if no file sets them.
     pub network: Option<EgressRules>,
+    /// A path that was written below `~`, if there is one, as written.
+    pub below_home: Option<PathBuf>,
 }
 
 /// Whose toolchains a sandboxed command sees.
@@ -112,7 +114,8 @@ impl SandboxSettings {
                     "write an absolute path; Haft does not know `~` on another machine",
                 )
             })?;
-            *place = home.join(below);
+            let expanded = home.join(below);
+            self.below_home = Some(std::mem::replace(place, expanded));
         }
         Ok(())
     }
@@ -238,6 +241,7 @@ impl Reader<'_> {
             cgroup: self.cgroup(table),
             masks: self.mask_limits(table),
             network: self.network(table),
+            below_home: None,
         }
     }
 

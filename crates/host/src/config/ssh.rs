@@ -1,4 +1,4 @@
-//! `[ssh]` of `haft.toml`: a workspace on another machine.
+//! `[ssh]` and `[ssh.NAME]` of `haft.toml`: a workspace on another machine.
 //!
 //! Rules, the record and approvals stay on this machine; only what tools touch is remote. Nothing
 //! here can weaken the connection: host keys are always checked and nothing is forwarded.
@@ -14,7 +14,7 @@ use super::{
     sandbox::SandboxSettings,
 };
 
-const KEYS: [&str; 9] = [
+pub(super) const KEYS: [&str; 9] = [
     "destination",
     "root",
     "port",
@@ -62,14 +62,14 @@ impl SshSettings {
 }
 
 impl Reader<'_> {
-    /// Reads `[ssh]`.
-    pub(super) fn ssh(&mut self, table: &Table<'_>, at: usize) -> Option<SshSettings> {
-        self.known_keys(table, "[ssh]", &KEYS);
+    /// Reads `[ssh]` or `[ssh.NAME]`.
+    pub(super) fn ssh(&mut self, table: &Table<'_>, title: &str, at: usize) -> Option<SshSettings> {
+        self.known_keys(table, title, &KEYS);
         let destination = match self.text(table, "destination") {
             None => {
                 self.problem(
                     at,
-                    "[ssh] does not say where to connect",
+                    format!("{title} does not say where to connect"),
                     "write `destination = \"user@host\"`",
                 );
                 None
@@ -90,7 +90,7 @@ impl Reader<'_> {
         if root.is_none() {
             self.problem(
                 at,
-                "[ssh] does not name the workspace directory",
+                format!("{title} does not name the workspace directory"),
                 "write `root = \"/srv/app\"`, or \"~/app\" for one in the remote home directory",
             );
         }
@@ -116,11 +116,18 @@ mod tests {
     use haft_policy::PolicySource;
 
     use super::*;
-    use crate::config::file;
+    use crate::config::{backends::Elsewhere, file};
+
+    fn ssh_of(file: file::ConfigFile) -> Option<SshSettings> {
+        match file.backends.get(&file.backends.default_backend()) {
+            Some(Elsewhere::Ssh(ssh)) => Some(ssh.clone()),
+            Some(Elsewhere::Docker(_)) | None => None,
+        }
+    }
 
     fn read(text: &str) -> Result<Option<SshSettings>, String> {
         let parsed = file::parse(&PolicySource::new("haft.toml", text));
-        parsed.map(|file| file.ssh).map_err(|problems| {
+        parsed.map(ssh_of).map_err(|problems| {
             let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
             lines.join("\n")
         })
@@ -145,7 +152,8 @@ mod tests {
         let text = "[ssh]\ndestination = \"build\"\nroot = \"/srv\"\n[sandbox]\nhome = \"off\"\n\
                     [sandbox.limits]\nprocesses = 10\nmemory_mib = 5\n";
         let parsed = file::parse(&PolicySource::new("haft.toml", text)).unwrap();
-        let options = parsed.ssh.unwrap().options(&parsed.sandbox, Mounts::Refuse);
+        let ssh = ssh_of(parsed.clone()).unwrap();
+        let options = ssh.options(&parsed.sandbox, Mounts::Refuse);
         let sandbox = options.remote.sandbox;
         assert_eq!(sandbox.toolchains, Toolchains::None);
         assert_eq!(sandbox.limits.processes, Some(10));

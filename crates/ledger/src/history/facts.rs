@@ -83,13 +83,11 @@ pub(super) fn candidates<'q>(
 fn filter<'q>(select: &mut Statement<'q>, tenant: &'q TenantId, filter: &'q CallFilter) {
     select.text(" WHERE tenant = ");
     select.text(TENANT).value(tenant.as_str()).text(")");
-    if let Some(workspace) = &filter.workspace {
-        select.text(" AND workspace = (SELECT id FROM workspace WHERE tenant = ");
-        select.text(TENANT).value(tenant.as_str());
-        select
-            .text(") AND name = ")
-            .value(workspace.as_str())
-            .text(")");
+    if !filter.workspaces.is_empty() {
+        select.text(" AND workspace IN (SELECT id FROM workspace WHERE tenant = ");
+        select.text(TENANT).value(tenant.as_str()).text(")");
+        one_of(select, " AND name IN (", &filter.workspaces);
+        select.text(")");
     }
     if let Some(agent) = &filter.agent {
         select.text(" AND agent = ").value(agent);
@@ -108,11 +106,22 @@ fn filter<'q>(select: &mut Statement<'q>, tenant: &'q TenantId, filter: &'q Call
     }
 }
 
+/// The condition that a name is one of these workspaces'; none, if none is named.
+fn one_of<'q>(select: &mut Statement<'q>, begin: &str, workspaces: &'q [WorkspaceId]) {
+    for (number, workspace) in workspaces.iter().enumerate() {
+        select.text(if number == 0 { begin } else { ", " });
+        select.value(workspace.as_str());
+    }
+    if !workspaces.is_empty() {
+        select.text(")");
+    }
+}
+
 /// Sessions, most recently active first.
 pub(crate) async fn sessions(
     store: &dyn Store,
     tenant: &TenantId,
-    workspace: Option<&WorkspaceId>,
+    workspaces: &[WorkspaceId],
     limit: usize,
 ) -> Result<Vec<StoredSession>, LedgerError> {
     let mut select = Statement::new(
@@ -121,9 +130,7 @@ pub(crate) async fn sessions(
          JOIN workspace w ON w.id = c.workspace WHERE c.tenant = ",
     );
     select.text(TENANT).value(tenant.as_str()).text(")");
-    if let Some(workspace) = workspace {
-        select.text(" AND w.name = ").value(workspace.as_str());
-    }
+    one_of(&mut select, " AND w.name IN (", workspaces);
     select.text(" ORDER BY c.last_at DESC, s.name, w.name LIMIT ");
     select.value(row_limit(limit));
     let rows = rows(store, tenant, &select).await?;

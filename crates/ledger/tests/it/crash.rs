@@ -128,7 +128,7 @@ async fn processes_that_append_at_once_keep_a_chain_each() {
     let records = 2 * 4 * CALLS as u64;
     let verified = ledger.verify(&tenant()).await.unwrap();
     assert_eq!(verified, Verification::Intact { records });
-    let sessions = ledger.sessions(&tenant(), None, 10).await.unwrap();
+    let sessions = ledger.sessions(&tenant(), &[], 10).await.unwrap();
     assert_eq!(sessions[0].calls, 4 * CALLS as u64);
 }
 

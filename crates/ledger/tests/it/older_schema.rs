@@ -77,7 +77,7 @@ async fn answers(ledger: &StoredLedger) -> (usize, usize, usize, u64) {
     (
         ledger.calls(&tenant(), &all).await.unwrap().len(),
         ledger.calls(&tenant(), &search).await.unwrap().len(),
-        ledger.sessions(&tenant(), None, 10).await.unwrap().len(),
+        ledger.sessions(&tenant(), &[], 10).await.unwrap().len(),
         counted.iter().map(|row| row.calls).sum(),
     )
 }

@@ -132,7 +132,7 @@ async fn calls_are_listed_newest_first_and_filtered() {
         ..query()
     };
     assert!(listed(failed).await.is_empty());
-    let sessions = ledger.sessions(&tenant(), None, 10).await.unwrap();
+    let sessions = ledger.sessions(&tenant(), &[], 10).await.unwrap();
     let counts: Vec<_> = sessions.iter().map(|s| (s.id.as_str(), s.calls)).collect();
     assert_eq!(counts, [("even", 3), ("odd", 3)]);
 }

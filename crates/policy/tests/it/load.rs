@@ -282,3 +282,17 @@ deny = [
     let broken = text.replace("\"read\"", "\"read(\"");
     assert!(PolicyFile::test(&[PolicySource::new("haft.toml", broken)]).is_err());
 }
+
+/// Where an agent works is no rule, so a section about it alone makes no other agent unknown.
+#[test]
+fn a_section_with_nothing_but_a_back_end_says_nothing_about_agents() {
+    let knows = |text: &str| {
+        let other = haft_contract::AgentId::parse("other").unwrap();
+        policy(text).lists(&other)
+    };
+    assert!(knows("[agents.builder]\nbackend = \"ssh:build\"\n"));
+    assert!(!knows(
+        "[agents.builder]\nbackend = \"local\"\npreset = \"careful\"\n"
+    ));
+    assert!(!knows("[agents.builder]\n"));
+}

@@ -121,7 +121,7 @@ impl History for MemoryLedger {
     fn sessions<'a>(
         &'a self,
         tenant: &'a TenantId,
-        workspace: Option<&'a WorkspaceId>,
+        workspaces: &'a [WorkspaceId],
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<StoredSession>, LedgerError>> {
         Box::pin(async move {
@@ -129,7 +129,7 @@ impl History for MemoryLedger {
             let state = self.lock();
             let mut sessions: Vec<StoredSession> = Vec::new();
             for call in state.stored(tenant) {
-                if workspace.is_some_and(|workspace| call.workspace != *workspace) {
+                if !workspaces.is_empty() && !workspaces.contains(&call.workspace) {
                     continue;
                 }
                 match sessions.iter_mut().find(|session| {

@@ -288,7 +288,7 @@ pub(crate) async fn list(
                 Style::Dim,
                 format!("  (lapses in {})", time::rough(approval.expires.since(now))),
             );
-        if scope.is_everywhere() {
+        if scope.has_several() {
             let name = workspace_name(ledger, approval, scope).await;
             page = page.styled(Style::Dim, format!("  {}", visible::line(&name)));
         }

@@ -2,8 +2,8 @@
 //! not trusted but tested (`tiers.rs`).
 
 mod agents;
+mod back_ends;
 mod check;
-mod container;
 mod servers;
 mod show;
 mod tiers;
@@ -27,7 +27,7 @@ use rustix::{
 
 use self::check::Check;
 use super::App;
-use crate::{exit::Exit, stop::Stop};
+use crate::{args::IdentityArgs, exit::Exit, stop::Stop};
 
 /// Check that this machine has everything a call needs
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ pub(crate) async fn run(args: &DoctorArgs, app: &App) -> Result<Exit, Stop> {
             checks.push(record(&places).await);
             let place = places.data_dir.join("doctor");
             let agents = agents::checks(app, &places);
-            let options = configuration(places, &mut checks).await;
+            let options = configuration(places, app, &mut checks).await;
             checks.extend(agents);
             checks.extend(tiers::prove_all(&options, &place).await);
         }
@@ -135,8 +135,13 @@ async fn record(places: &ConfigPlaces) -> Check {
 }
 
 /// Checks the configuration; returns how it confines commands, or the defaults if it is invalid.
-async fn configuration(places: ConfigPlaces, checks: &mut Vec<Check>) -> SandboxOptions {
-    let settings = match places.settings() {
+async fn configuration(places: ConfigPlaces, app: &App, checks: &mut Vec<Check>) -> SandboxOptions {
+    let principal = IdentityArgs::default().principal(&app.env);
+    let settings = principal.and_then(|principal| {
+        let settings = places.settings()?.used_by(&principal)?;
+        Ok((settings, principal))
+    });
+    let (settings, principal) = match settings {
         Ok(settings) => settings,
         Err(stop) => {
             checks.push(Check::stopped("config", stop));
@@ -166,7 +171,7 @@ async fn configuration(places: ConfigPlaces, checks: &mut Vec<Check>) -> Sandbox
         Check::ok("config", names.join(", "))
     });
     checks.extend(unconfined(settings.policy.tool_settings()));
-    checks.extend(container::check(&settings).await);
+    checks.extend(back_ends::checks(&settings, &principal).await);
     checks.extend(servers::checks(&settings));
     match HostBuilder::to_look(settings) {
         Ok(builder) => {

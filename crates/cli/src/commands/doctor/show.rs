@@ -28,11 +28,11 @@ const ANY_COMMAND: &str = "true";
 
 /// Prints what would confine a call.
 pub(super) async fn run(tool: &str, given: &[String], app: &App) -> Result<Exit, Stop> {
-    let settings = app.settings()?;
+    let principal = IdentityArgs::default().principal(&app.env)?;
+    let settings = app.settings()?.used_by(&principal)?;
     let backend = open_local(&settings.places.workspace, local_options(&settings))?;
     let builder = HostBuilder::to_look(settings)?;
     app.notes(builder.notes());
-    let principal = IdentityArgs::default().principal(&app.env)?;
     let words = match (tool, given) {
         ("bash", []) => vec![ANY_COMMAND.to_owned()],
         (_, given) => given.to_vec(),

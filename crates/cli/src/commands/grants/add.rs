@@ -74,6 +74,7 @@ pub(super) async fn run(args: AddArgs, app: &App) -> Result<Exit, Stop> {
     }
     let rules = read(&args.rules)?;
     let settings = app.settings()?;
+    let settings = settings.used_by(&*IdentityArgs::default().principal(&app.env)?)?;
     app.notes(&settings.notes);
     let sources = settings.sources.clone();
     let scope = scope(&args, &settings).await?;

@@ -97,12 +97,12 @@ async fn place_of(
     let here = scope.workspaces.here();
     let is_here = match (&grant.scope, grant.cause) {
         (GrantScope::Agent(_), _) => return Ok(GrantPlace::Everywhere),
-        (GrantScope::Project(workspace), _) => workspace.id == *here,
+        (GrantScope::Project(workspace), _) => here.contains(&workspace.id),
         (GrantScope::Session(_), None) => true,
         (GrantScope::Session(_), Some(cause)) => {
             let cause = ledger.call(&TenantId::local(), cause).await;
             let cause = cause.map_err(|error| Stop::ledger(&error))?;
-            cause.is_none_or(|cause| cause.workspace == *here)
+            cause.is_none_or(|cause| here.contains(&cause.workspace))
         }
     };
     Ok(if is_here {

@@ -27,13 +27,13 @@ pub(super) struct SuggestArgs {
 
 /// Runs the command.
 pub(super) async fn run(args: &SuggestArgs, app: &App) -> Result<Exit, Stop> {
-    let settings = app.settings()?;
+    let principal = IdentityArgs::default().principal(&app.env)?;
+    let settings = app.settings()?.used_by(&principal)?;
     let operations = WorkspaceSource::of(&settings).open().await?;
     let workspace = operations.workspace_id();
     let assembly = HostBuilder::to_look(settings)?.assemble_for_lint().await?;
     assembly.mount_to_look()?;
     let ledger = app.record().await?;
-    let principal = IdentityArgs::default().principal(&app.env)?;
     let grants = super::living(&ledger).await?;
     let history = ApprovalHistory {
         policy: Arc::clone(&assembly.policy),

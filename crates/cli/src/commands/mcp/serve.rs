@@ -119,7 +119,7 @@ impl ServeSetup {
         principal: Arc<Principal>,
         catalog: Option<Mode>,
     ) -> Result<Self, Stop> {
-        let settings = app.settings()?;
+        let settings = app.settings()?.used_by(&principal)?;
         let asking = settings.asking.clone();
         let (places, notes) = OtherPlaces::of(&asking.places, &app.env);
         app.notes(&notes);

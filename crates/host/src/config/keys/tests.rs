@@ -168,6 +168,8 @@ fn the_schema_accepts_every_example_and_no_other_key() {
         .flat_map(|table| table.keys.iter().filter_map(|key| table.sample(key)))
         .collect();
     samples.push(crate::config::template::haft_toml("sandboxed"));
+    let ssh = "destination = \"h\"\nroot = \"/srv\"\n";
+    samples.push(format!("[ssh]\n{ssh}[ssh.build]\n{ssh}"));
     for text in samples {
         let value: Json = toml::from_str(&text).unwrap();
         let found: Vec<String> = validator
@@ -180,6 +182,9 @@ fn the_schema_accepts_every_example_and_no_other_key() {
         "[limit]\ncalls = 1",
         "[limits]\ncalls = 1",
         "[limits]\nprocesses = 0",
+        "[ssh.build]\nhost = \"h\"",
+        "[users.ada]\nbackend = \"local\"",
+        "[channels.x]\nbackend = \"local\"",
     ] {
         let value: Json = toml::from_str(text).unwrap();
         assert!(!validator.is_valid(&value), "{text}");

@@ -65,10 +65,17 @@ pub async fn calls_filter_by_workspace_agent_tool_and_time(fixture: impl LedgerF
         (between(20, 40), vec![2, 1]),
         (
             CallFilter {
-                workspace: Some(here.clone()),
+                workspaces: vec![here.clone()],
                 ..between(15, 45)
             },
             vec![3, 1],
+        ),
+        (
+            CallFilter {
+                workspaces: vec![here.clone(), workspace("nowhere"), there.clone()],
+                ..CallFilter::default()
+            },
+            vec![3, 2, 1, 0],
         ),
     ];
     for is_caught_up in [false, true] {
@@ -107,7 +114,7 @@ pub async fn open_calls_are_listed_until_they_end(fixture: impl LedgerFixture) {
     let second_call = opened(&fixture, &principal(), &there, second(3)).await;
     let open = |workspace: Option<&WorkspaceId>| CallQuery {
         filter: CallFilter {
-            workspace: workspace.cloned(),
+            workspaces: workspace.into_iter().cloned().collect(),
             ..CallFilter::default()
         },
         outcome: Some(CallOutcome::Open),
@@ -149,7 +156,7 @@ pub async fn sessions_and_workspaces_are_told_apart(fixture: impl LedgerFixture)
         call(&fixture, &in_session(session), place, second(at), false).await;
     }
     let history = fixture.history();
-    let told = async |only: Option<&WorkspaceId>| {
+    let told = async |only: &[WorkspaceId]| {
         let sessions = works("sessions", history.sessions(&local(), only, 10).await);
         let told = sessions.into_iter().map(|session| {
             let Some(name) = session.workspace.as_str().strip_prefix("ws-") else {
@@ -160,15 +167,18 @@ pub async fn sessions_and_workspaces_are_told_apart(fixture: impl LedgerFixture)
         told.collect::<Vec<_>>()
     };
     let line = |session: &str, place: &str, calls| (session.to_owned(), place.to_owned(), calls);
+    let all = [
+        line("main", "here", 2),
+        line("side", "here", 1),
+        line("main", "there", 1),
+    ];
+    assert_eq!(told(&[]).await, all);
+    let (one, other) = (here.clone(), there.clone());
     assert_eq!(
-        told(None).await,
-        [
-            line("main", "here", 2),
-            line("side", "here", 1),
-            line("main", "there", 1)
-        ]
+        told(std::slice::from_ref(&other)).await,
+        [line("main", "there", 1)]
     );
-    assert_eq!(told(Some(&there)).await, [line("main", "there", 1)]);
+    assert_eq!(told(&[other, one]).await, all);
     let workspaces = works("workspaces", history.workspaces(&local(), 10).await);
     let told: Vec<_> = workspaces
         .iter()

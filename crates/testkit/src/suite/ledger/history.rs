@@ -168,7 +168,7 @@ pub async fn sessions_are_most_recent_first(fixture: impl LedgerFixture) {
         record_at(&fixture, &principal, "x", Terminal::Succeeded, second(at)).await;
     }
     let history = fixture.history();
-    let sessions = works("sessions", history.sessions(&local(), None, 10).await);
+    let sessions = works("sessions", history.sessions(&local(), &[], 10).await);
     let told: Vec<_> = sessions
         .iter()
         .map(|session| {
@@ -190,7 +190,7 @@ pub async fn sessions_are_most_recent_first(fixture: impl LedgerFixture) {
     );
     assert_eq!(sessions[0].agent, "agent");
     assert_eq!(
-        works("sessions", history.sessions(&local(), None, 1).await).len(),
+        works("sessions", history.sessions(&local(), &[], 1).await).len(),
         1
     );
 }
@@ -209,7 +209,7 @@ pub async fn tenants_do_not_see_each_other(fixture: impl LedgerFixture) {
     assert_eq!(works("calls", history.calls(tenant, &all).await), []);
     assert_eq!(works("events", history.events(tenant, id).await), []);
     assert_eq!(
-        works("sessions", history.sessions(tenant, None, 10).await),
+        works("sessions", history.sessions(tenant, &[], 10).await),
         []
     );
     let verified = works("verify", history.verify(tenant).await);
