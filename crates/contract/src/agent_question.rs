@@ -179,15 +179,21 @@ impl AgentQuestion {
     /// The question as a person sees it, line by line: who asks, that an answer is only text, and
     /// whatever the agent wrote behind a margin that no line of it leaves.
     pub fn lines(&self, agent: &str) -> Vec<String> {
+        let mut lines = self.lines_without_options(agent);
+        for (index, option) in self.options.iter().enumerate() {
+            lines.extend(behind_margin(&format!("{}  ", index + 1), option));
+        }
+        lines
+    }
+
+    /// The same for a place that lists the offered answers itself.
+    pub fn lines_without_options(&self, agent: &str) -> Vec<String> {
         let agent: String = agent.chars().filter(|c| !is_deceptive(*c)).collect();
         let mut lines = vec![
             format!("The agent {agent} asks you a question."),
             ONLY_TEXT.to_owned(),
         ];
         lines.extend(self.text.lines().flat_map(|line| behind_margin("", line)));
-        for (index, option) in self.options.iter().enumerate() {
-            lines.extend(behind_margin(&format!("{}  ", index + 1), option));
-        }
         lines
     }
 }

@@ -363,8 +363,8 @@ mod tests {
     fn r7_an_unknown_type_lists_the_known_ones() {
         assert_eq!(
             refusal(json!({"type": "shell", "name": "x"})),
-            "`shell` is not a type of tool; known types are bash, copy, edit, find, grep, list, \
-             memory_forget, memory_get, memory_save, memory_search, patch, process, read, \
+            "`shell` is not a type of tool; known types are bash, clarify, copy, edit, find, grep, \
+             list, memory_forget, memory_get, memory_save, memory_search, patch, process, read, \
              read_output, todo, write"
         );
     }

@@ -18,6 +18,7 @@ mod approval;
 mod approval_webhook;
 mod call;
 mod catalog;
+mod clarify;
 mod configuration;
 mod containers;
 mod desktop;

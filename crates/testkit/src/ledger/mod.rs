@@ -5,6 +5,7 @@
 //! `haft-ledger`. Read next: `record` for how events become rows, `artifacts` for kept bytes.
 
 mod accepted;
+mod agent_questions;
 mod approvals;
 mod artifacts;
 mod grants;
@@ -25,8 +26,9 @@ use haft_contract::{
     WorkspaceId,
     event::{CallEvent, RecordedEvent},
     host::{
-        Acceptance, ApprovalStore, ArtifactId, ArtifactStore, CallRecord, ClaimedCall, Durability,
-        Epoch, GrantStore, History, Ledger, LedgerError, LedgerErrorKind, MemoryStore, Timestamp,
+        Acceptance, AgentQuestionStore, ApprovalStore, ArtifactId, ArtifactStore, CallRecord,
+        ClaimedCall, Durability, Epoch, GrantStore, History, Ledger, LedgerError, LedgerErrorKind,
+        MemoryStore, Timestamp,
     },
     memory::Memory,
     ops::FileVersion,
@@ -36,7 +38,9 @@ use tokio::sync::watch;
 
 pub use artifacts::MemoryArtifacts;
 
-use self::{accepted::AcceptedCalls, approvals::Approvals, grants::Grants};
+use self::{
+    accepted::AcceptedCalls, agent_questions::AgentQuestions, approvals::Approvals, grants::Grants,
+};
 
 /// The most rows kept; a test that writes more is broken.
 pub const MAX_ROWS: usize = 1_000_000;
@@ -62,6 +66,7 @@ struct State {
     durable: usize,
     seen: BTreeMap<SeenKey, FileVersion>,
     approvals: Approvals,
+    agent_questions: AgentQuestions,
     grants: Grants,
     accepted: AcceptedCalls,
     /// What each session has used, except for built-ins.
@@ -149,6 +154,7 @@ impl MemoryLedger {
             rows,
             calls,
             seen: state.seen.clone(),
+            agent_questions: state.agent_questions.clone(),
             approvals: state.approvals.clone(),
             grants: state.grants.clone(),
             accepted: state.accepted.clone(),
@@ -370,6 +376,10 @@ impl Ledger for MemoryLedger {
     }
 
     fn approvals(&self) -> Arc<dyn ApprovalStore> {
+        Arc::new(self.clone())
+    }
+
+    fn agent_questions(&self) -> Arc<dyn AgentQuestionStore> {
         Arc::new(self.clone())
     }
 

@@ -8,10 +8,7 @@
 //! client ([`Window`]) therefore cannot be allowed through it: the form has no fields and says so,
 //! and accepting it leaves the question open.
 
-use haft_contract::{
-    displayed::most_columns,
-    host::{ApprovalId, GrantRequest},
-};
+use haft_contract::{displayed::most_columns, host::GrantRequest};
 use serde_json::{Map, Value, json};
 
 use crate::client::{Question, QuestionKind};
@@ -54,7 +51,7 @@ impl Window {
         }
     }
 
-    fn holds(self, text: &str) -> bool {
+    pub(super) fn holds(self, text: &str) -> bool {
         let fits = |line: &str| {
             let columns: usize = line.chars().map(most_columns).sum();
             self.columns.is_none_or(|most| columns <= most)
@@ -138,11 +135,6 @@ enum Accept {
     Nothing,
 }
 
-/// The shell commands that answer a question.
-pub(super) fn commands(id: ApprovalId) -> String {
-    format!("`haft approve {id}`, `haft deny {id}`, or `haft approvals --watch`")
-}
-
 impl Form {
     /// The form for a question at a client with this window.
     pub(super) fn new(question: QuestionText, window: Window) -> Self {
@@ -184,7 +176,7 @@ impl Form {
     }
 }
 
-fn elicit(message: &str, properties: Map<String, Value>) -> Question {
+pub(super) fn elicit(message: &str, properties: Map<String, Value>) -> Question {
     Question {
         key: String::new(),
         kind: QuestionKind::Elicit,
