@@ -375,8 +375,9 @@ mod tests {
         let tools = crate::builtins();
         let names: Vec<&str> = tools.iter().map(|tool| tool.name().as_str()).collect();
         let types: Vec<&str> = factory.types().collect();
-        // Memories are offered only where configuration names them.
-        let by_default = types.iter().filter(|name| !name.starts_with("memory_"));
+        // These are offered only where configuration names them.
+        let named = |name: &str| name.starts_with("memory_") || name == "clarify";
+        let by_default = types.iter().filter(|name| !named(name));
         assert_eq!(by_default.copied().collect::<Vec<_>>(), names);
         for name in types {
             let built = factory.build(&entry(json!({"type": name, "name": "mine"})));

@@ -180,7 +180,7 @@ impl TerminalApprover {
         let page = lines
             .into_iter()
             .fold(Page::new().end(), |page, line| page.text(line).end());
-        self.output.note(&page);
+        self.output.note(&page.fitting_stderr());
         let standing = OpenPrompt(self);
         tokio::time::sleep(TIME_TO_LOOK).await;
         forget_what_was_typed();

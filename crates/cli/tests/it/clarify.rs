@@ -3,7 +3,7 @@
 
 use std::process::{Child, Command, Stdio};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     mcp::{Agent, lines},
@@ -216,17 +216,21 @@ fn a_client_is_asked_with_a_form_of_its_own() {
     );
     let answer = json!({"action": "accept", "content": {"choice": "blue"}});
     agent.send(&json!({"jsonrpc": "2.0", "id": form["id"], "result": answer}));
-    let result = &agent.answer(id)["result"]["structuredContent"];
-    assert_eq!(result["answer"], "blue", "{result}");
-    assert_eq!(result["chosen"], 1, "{result}");
+    let result = agent.answer(id)["result"].clone();
+    assert_eq!(result["content"][0]["text"], "blue", "{result}");
+    let outcome = stage.json(&["show", "--json"]).to_string();
+    assert!(
+        outcome.contains(r#""chosen":1"#) && outcome.contains(r#""by":"mcp"#),
+        "{outcome}"
+    );
     // What a client sends back for an approval is no answer to a question.
     let id = agent.start_request("tools/call", &call);
     let form = agent.until(|message| message["method"] == "elicitation/create");
     let answer = json!({"action": "accept", "content": {"remember": "once"}});
     agent.send(&json!({"jsonrpc": "2.0", "id": form["id"], "result": answer}));
     stage.haft(&["answer", &question(&stage), "red"]).ok();
-    let result = &agent.answer(id)["result"]["structuredContent"];
-    assert_eq!(result["answer"], "red", "{result}");
+    let result = agent.answer(id)["result"].clone();
+    assert_eq!(result["content"][0]["text"], "red", "{result}");
 }
 
 #[test]

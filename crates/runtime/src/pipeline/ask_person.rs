@@ -36,7 +36,7 @@ pub(super) struct PersonOfCall {
 }
 
 /// How a question ended.
-enum Heard {
+enum QuestionEnd {
     Reply(PersonReply),
     Nobody(String),
     Late,
@@ -116,7 +116,7 @@ impl PersonOfCall {
             None => self.wait(&*store, &waits, found).await,
         };
         match heard {
-            Heard::Reply(reply) => {
+            QuestionEnd::Reply(reply) => {
                 waits.answered();
                 let received = store.received(tenant, id, call, engine.clock.now());
                 if let Err(error) = received.await {
@@ -124,21 +124,21 @@ impl PersonOfCall {
                 }
                 Ok(reply)
             }
-            Heard::Late | Heard::Withdrawn => {
+            QuestionEnd::Late | QuestionEnd::Withdrawn => {
                 waits.answered();
                 let message = "nobody answered in time";
                 Err(ToolError::new(ErrorKind::TimedOut, message).hint(WITHOUT_AN_ANSWER))
             }
-            Heard::Nobody(reason) => {
+            QuestionEnd::Nobody(reason) => {
                 waits.give_up().await;
                 Err(self.nobody(&reason))
             }
-            Heard::Cancelled => {
+            QuestionEnd::Cancelled => {
                 waits.give_up().await;
                 let message = "the call was cancelled before anybody answered";
                 Err(ToolError::new(ErrorKind::Cancelled, message))
             }
-            Heard::Broken(why) => {
+            QuestionEnd::Broken(why) => {
                 waits.give_up().await;
                 let message = format!("the answer cannot be recorded, so it does not count: {why}");
                 Err(unavailable(message))
@@ -152,31 +152,35 @@ impl PersonOfCall {
         store: &dyn AgentQuestionStore,
         waits: &QuestionGuard,
         found: AskedQuestion,
-    ) -> Heard {
+    ) -> QuestionEnd {
         let left = found.expires.since(self.guard.engine.clock.now());
         tokio::select! {
             biased;
-            () = self.reports.cancel().cancelled() => Heard::Cancelled,
+            () = self.reports.cancel().cancelled() => QuestionEnd::Cancelled,
             heard = self.elsewhere(store, &found) => heard,
             heard = Box::pin(self.here(store, waits, &found)) => heard,
-            () = tokio::time::sleep(left) => Heard::Late,
+            () = tokio::time::sleep(left) => QuestionEnd::Late,
         }
     }
 
     /// The answer in the record, from anybody, in any process.
-    async fn elsewhere(&self, store: &dyn AgentQuestionStore, asked: &AskedQuestion) -> Heard {
+    async fn elsewhere(
+        &self,
+        store: &dyn AgentQuestionStore,
+        asked: &AskedQuestion,
+    ) -> QuestionEnd {
         let tenant = &self.guard.principal.tenant;
         let mut pause = FIRST_PAUSE;
         loop {
             match store.answered(tenant, asked.id).await {
-                Ok(now) => return from_state(now.state).unwrap_or(Heard::Late),
+                Ok(now) => return from_state(now.state).unwrap_or(QuestionEnd::Late),
                 // A record that is busy for a moment does not end the wait; the question's expiry does.
                 Err(error) if error.kind() == LedgerErrorKind::Unavailable => {
                     tracing::warn!(%error, "the record could not be asked for an answer");
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
-                Err(error) => return Heard::Broken(error.to_string()),
+                Err(error) => return QuestionEnd::Broken(error.to_string()),
             }
         }
     }
@@ -187,7 +191,7 @@ impl PersonOfCall {
         store: &dyn AgentQuestionStore,
         waits: &QuestionGuard,
         asked: &AskedQuestion,
-    ) -> Heard {
+    ) -> QuestionEnd {
         let Guard {
             workspace,
             principal,
@@ -212,7 +216,7 @@ impl PersonOfCall {
         let (by, reply) = match said.await {
             AgentQuestionAnswer::Said { by, reply } => (by, reply),
             AgentQuestionAnswer::Elsewhere => return std::future::pending().await,
-            AgentQuestionAnswer::NobodyThere { reason } => return Heard::Nobody(reason),
+            AgentQuestionAnswer::NobodyThere { reason } => return QuestionEnd::Nobody(reason),
         };
         let by = Answerer::Person {
             name: by,
@@ -220,11 +224,11 @@ impl PersonOfCall {
         };
         let (tenant, now) = (&principal.tenant, engine.clock.now());
         match store.reply(tenant, asked.id, reply, by, now).await {
-            Ok(now) => from_state(now.state).unwrap_or(Heard::Late),
-            Err(ReplyError::NotOpen { state }) => from_state(state).unwrap_or(Heard::Late),
+            Ok(now) => from_state(now.state).unwrap_or(QuestionEnd::Late),
+            Err(ReplyError::NotOpen { state }) => from_state(state).unwrap_or(QuestionEnd::Late),
             // Whoever shows it checks what is offered. Where that was left out, others may still answer.
             Err(ReplyError::NotOffered) => std::future::pending().await,
-            Err(error) => Heard::Broken(error.to_string()),
+            Err(error) => QuestionEnd::Broken(error.to_string()),
         }
     }
 }
@@ -239,12 +243,12 @@ impl AskPerson for PersonOfCall {
 }
 
 /// What a recorded state means to a waiting call; `None` while the question is open.
-fn from_state(state: AgentQuestionState) -> Option<Heard> {
+fn from_state(state: AgentQuestionState) -> Option<QuestionEnd> {
     match state {
         AgentQuestionState::Pending => None,
-        AgentQuestionState::Answered { reply, .. } => Some(Heard::Reply(reply)),
-        AgentQuestionState::Lapsed => Some(Heard::Late),
-        AgentQuestionState::Withdrawn => Some(Heard::Withdrawn),
+        AgentQuestionState::Answered { reply, .. } => Some(QuestionEnd::Reply(reply)),
+        AgentQuestionState::Lapsed => Some(QuestionEnd::Late),
+        AgentQuestionState::Withdrawn => Some(QuestionEnd::Withdrawn),
     }
 }
 

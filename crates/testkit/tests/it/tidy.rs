@@ -28,8 +28,9 @@ const MAX_PRODUCTION_LINES: usize = 600;
 /// two thousand; a hundred and fifty say what happened to a git repository and show the configuration,
 /// and two hundred are the manual pages and the section of an agent. Three hundred and fifty more are
 /// `haft memory` and what agents have left to do, and seven hundred show a call while it runs, and say what
-/// a tool, a script or a container lacks.
-const MAX_CLI_LINES: usize = 20_400;
+/// a tool, a script or a container lacks. Two hundred and fifty ask what an agent wants to know, with a
+/// command and a prompt of their own, because neither may be that of an approval.
+const MAX_CLI_LINES: usize = 20_650;
 
 /// Files that may be longer, each with the reason it is one thing.
 const LONG_FILES: &[(&str, &str)] = &[];
