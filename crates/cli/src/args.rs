@@ -12,6 +12,7 @@ use haft_host::config::{Env, resolve::Overrides};
 
 use crate::{
     commands::{
+        answer::AnswerArgs,
         approvals::{
             ApprovalsArgs,
             answer::{ApproveArgs, DenyArgs},
@@ -232,6 +233,7 @@ pub(crate) enum Command {
     Approvals(ApprovalsArgs),
     Approve(ApproveArgs),
     Deny(DenyArgs),
+    Answer(AnswerArgs),
     Status(StatusArgs),
     Log(LogArgs),
     Show(ShowArgs),

@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    agent_question::{AgentQuestion, PersonReply},
     artifact::{ArtifactId, ReadArtifact},
     background::Background,
     call::CallId,
@@ -139,6 +140,8 @@ pub struct CallParts {
     pub todo: Arc<dyn SessionTodo>,
     /// What the agent keeps beyond a session.
     pub memory: Arc<dyn AgentMemory>,
+    /// The person whom the agent may ask something.
+    pub person: Arc<dyn AskPerson>,
     /// Processes the session keeps beyond a call.
     pub background: Arc<dyn Background>,
     /// Takes progress reports.
@@ -239,6 +242,16 @@ pub trait AgentMemory: Send + Sync {
 
     /// Removes a memory. Fails unless the plan says that the call changes something.
     fn forget(&self, id: MemoryId) -> BoxFuture<'_, Result<(), ToolError>>;
+}
+
+/// The person an agent works for. Only Haft's own tool `clarify` reaches them, so that rules and people
+/// know such a call by its name.
+pub trait AskPerson: Send + Sync {
+    /// Asks a question, wherever the host asks about approvals, and waits for the answer, which may
+    /// come from another process. The call's clock is stopped meanwhile. The question is on record
+    /// before anybody is asked. Fails with [`ErrorKind::Denied`] where there is nobody, and with
+    /// [`ErrorKind::TimedOut`] when nobody answers.
+    fn ask(&self, question: AgentQuestion) -> BoxFuture<'_, Result<PersonReply, ToolError>>;
 }
 
 /// What a search in memories found.
@@ -357,6 +370,11 @@ impl<P> CallContext<P> {
     /// What the agent keeps beyond a session.
     pub fn memory(&self) -> &dyn AgentMemory {
         &*self.parts.memory
+    }
+
+    /// The person whom the agent may ask something.
+    pub fn person(&self) -> &dyn AskPerson {
+        &*self.parts.person
     }
 
     /// Fires when the call must stop.

@@ -13,7 +13,7 @@ use crate::{
     context::{CallContext, PlanContext, PreviewContext},
     error::{ErrorKind, ToolError},
     future::BoxFuture,
-    host::{ApprovalAnswer, ApprovalRequest, Approver},
+    host::{AgentQuestionAnswer, AgentQuestionRequest, ApprovalAnswer, ApprovalRequest, Approver},
     identity::Principal,
     name::{NameError, ToolName},
     plan::{Plan, SealedPlan},
@@ -335,6 +335,10 @@ pub trait ErasedApprover: Send + Sync {
     fn nobody(&self, principal: &Principal, plan: &SealedPlan) -> Option<String>;
     /// Asks; see [`Approver::ask`].
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, ApprovalAnswer>;
+    /// Whether nobody answers an agent's questions; see [`Approver::nobody_replies`].
+    fn nobody_replies(&self, principal: &Principal) -> Option<String>;
+    /// Puts an agent's question; see [`Approver::put`].
+    fn put(&self, request: AgentQuestionRequest) -> BoxFuture<'_, AgentQuestionAnswer>;
 }
 
 impl<A: Approver> ErasedApprover for A {
@@ -344,5 +348,13 @@ impl<A: Approver> ErasedApprover for A {
 
     fn ask(&self, request: ApprovalRequest) -> BoxFuture<'_, ApprovalAnswer> {
         Box::pin(Approver::ask(self, request))
+    }
+
+    fn nobody_replies(&self, principal: &Principal) -> Option<String> {
+        Approver::nobody_replies(self, principal)
+    }
+
+    fn put(&self, request: AgentQuestionRequest) -> BoxFuture<'_, AgentQuestionAnswer> {
+        Box::pin(Approver::put(self, request))
     }
 }

@@ -243,6 +243,11 @@ impl Principal {
     pub fn is_subagent(&self) -> bool {
         !self.ancestors.is_empty() || self.session_kind == SessionKind::Subagent
     }
+
+    /// Whether no person attends its session: another agent or a timer started it.
+    pub fn is_unattended(&self) -> bool {
+        self.is_subagent() || self.session_kinds().any(|kind| kind == SessionKind::Cron)
+    }
 }
 
 #[cfg(test)]

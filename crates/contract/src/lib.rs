@@ -11,11 +11,13 @@
 //! for how a call travels.
 
 pub mod access;
+pub mod agent_question;
 mod artifact;
 pub mod background;
 pub mod call;
 pub mod content;
 pub mod context;
+pub mod displayed;
 pub mod effects;
 pub mod egress;
 pub mod erased;

@@ -63,6 +63,8 @@ pub enum Requirement {
     Commands,
     /// A program, by its name or its absolute path.
     Program(String),
+    /// A person who can be asked something. No session of another agent or of a timer has one.
+    Person,
 }
 
 /// Who a tool is for. Every call takes the same path, whoever it is for.

@@ -2,7 +2,7 @@
 
 use haft_contract::{
     Principal, SealedPlan,
-    host::{ApprovalAnswer, ApprovalRequest, Approver},
+    host::{AgentQuestionAnswer, AgentQuestionRequest, ApprovalAnswer, ApprovalRequest, Approver},
 };
 
 /// Asks two approvers in parallel, such as a terminal and a webhook. An approver that reaches
@@ -37,6 +37,29 @@ impl<A: Approver, B: Approver> Approver for FirstAnswer<A, B> {
             return first;
         }
         in_doubt(first, second.await)
+    }
+
+    fn nobody_replies(&self, principal: &Principal) -> Option<String> {
+        let one = self.one.nobody_replies(principal)?;
+        self.other.nobody_replies(principal).map(|_| one)
+    }
+
+    async fn put(&self, request: AgentQuestionRequest) -> AgentQuestionAnswer {
+        let mut one = std::pin::pin!(self.one.put(request.clone()));
+        let mut other = std::pin::pin!(self.other.put(request));
+        let (first, second) = tokio::select! {
+            said = &mut one => (said, &mut other as &mut (dyn Future<Output = _> + Send + Unpin)),
+            said = &mut other => (said, &mut one as _),
+        };
+        if let AgentQuestionAnswer::Said { .. } = first {
+            return first;
+        }
+        match (first, second.await) {
+            (AgentQuestionAnswer::Elsewhere, AgentQuestionAnswer::NobodyThere { .. }) => {
+                AgentQuestionAnswer::Elsewhere
+            }
+            (_, second) => second,
+        }
     }
 }
 

@@ -25,12 +25,13 @@ pub fn session_of_one_client() -> String {
     format!("{OF_ONE_CLIENT}{}", CallId::new())
 }
 
-/// Withdraws a tenant's questions about calls that were left open.
+/// Withdraws a tenant's questions about calls that were left open, and those that such calls asked.
 pub(crate) async fn withdraw(
     ledger: &(impl Ledger + History),
     recovery: &Recovery,
     tenant: &TenantId,
 ) {
+    withdraw_agents_questions(ledger, recovery, tenant).await;
     if recovery.never_started.is_empty() {
         return;
     }
@@ -53,6 +54,42 @@ pub(crate) async fn withdraw(
         };
         if let Err(error) = withdrawn {
             tracing::warn!(%error, id = %question.id, "a question lapses by itself");
+        }
+    }
+}
+
+/// The same for what agents ask. Their calls were started, and only read.
+async fn withdraw_agents_questions(
+    ledger: &(impl Ledger + History),
+    recovery: &Recovery,
+    tenant: &TenantId,
+) {
+    let is_left = |call: CallId| {
+        recovery.settled_unknown.contains(&call) || recovery.never_started.contains(&call)
+    };
+    if recovery.settled_unknown.is_empty() && recovery.never_started.is_empty() {
+        return;
+    }
+    let (questions, now) = (ledger.agent_questions(), SystemClock.now());
+    let pending = questions.pending(tenant, now, MAX_LOOKED_AT).await;
+    for asked in pending.unwrap_or_default() {
+        if !is_left(asked.call) {
+            continue;
+        }
+        // No event says which call waits for which question, so that of a session that still works stays.
+        let open = CallQuery {
+            session: Some(asked.principal.session.clone()),
+            outcome: Some(CallOutcome::Open),
+            limit: 1,
+            ..CallQuery::default()
+        };
+        let withdrawn = match ledger.calls(tenant, &open).await {
+            Ok(open) if open.is_empty() => questions.withdraw(tenant, asked.id, now).await,
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = withdrawn {
+            tracing::warn!(%error, id = %asked.id, "a question lapses by itself");
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use haft_contract::{
     Principal, SealedPlan,
-    host::{ApprovalAnswer, ApprovalRequest, Approver},
+    host::{AgentQuestionAnswer, AgentQuestionRequest, ApprovalAnswer, ApprovalRequest, Approver},
 };
 
 use crate::{
@@ -84,6 +84,26 @@ impl Approver for OtherPlaces {
             Configured::Desktop(desktop) => desktop.ask(request).await,
             Configured::Webhook(webhook) => webhook.ask(request).await,
             Configured::Both(both) => both.ask(request).await,
+        }
+    }
+
+    fn nobody_replies(&self, principal: &Principal) -> Option<String> {
+        match &self.0 {
+            Configured::Nothing => Some(nobody_configured()),
+            Configured::Desktop(desktop) => desktop.nobody_replies(principal),
+            Configured::Webhook(webhook) => webhook.nobody_replies(principal),
+            Configured::Both(both) => both.nobody_replies(principal),
+        }
+    }
+
+    async fn put(&self, request: AgentQuestionRequest) -> AgentQuestionAnswer {
+        match &self.0 {
+            Configured::Nothing => AgentQuestionAnswer::NobodyThere {
+                reason: nobody_configured(),
+            },
+            Configured::Desktop(desktop) => desktop.put(request).await,
+            Configured::Webhook(webhook) => webhook.put(request).await,
+            Configured::Both(both) => both.put(request).await,
         }
     }
 }

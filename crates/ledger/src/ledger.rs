@@ -15,8 +15,9 @@ use haft_contract::{
     WorkspaceId,
     event::RecordedEvent,
     host::{
-        Acceptance, ApprovalStore, ArtifactId, ArtifactStore, CallRecord, ClaimedCall, Epoch,
-        GrantStore, History, Ledger, LedgerError, MemoryStore, Timestamp, Verification,
+        Acceptance, AgentQuestionStore, ApprovalStore, ArtifactId, ArtifactStore, CallRecord,
+        ClaimedCall, Epoch, GrantStore, History, Ledger, LedgerError, MemoryStore, Timestamp,
+        Verification,
     },
     ops::FileVersion,
 };
@@ -401,6 +402,10 @@ impl Ledger for StoredLedger {
     }
 
     fn approvals(&self) -> Arc<dyn ApprovalStore> {
+        self.shared.approvals.clone()
+    }
+
+    fn agent_questions(&self) -> Arc<dyn AgentQuestionStore> {
         self.shared.approvals.clone()
     }
 

@@ -1,6 +1,8 @@
 //! Makes text from a mounted server safe to put into a sentence of ours: on one line, with nothing
 //! that acts on a terminal or hides, and cut to a useful length.
 
+pub use haft_contract::displayed::is_deceptive;
+
 /// The longest foreign text in a message, in characters.
 pub const SHOWN_CHARS: usize = 400;
 
@@ -48,27 +50,6 @@ pub fn spelt(text: &str) -> String {
         }
     }
     spelt
-}
-
-/// Whether a character does something other than display.
-pub fn is_deceptive(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            // Direction: marks, embeddings, overrides, isolates.
-            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-            // No width: soft hyphen, joiners, invisible operators, byte order mark.
-            | '\u{00ad}' | '\u{034f}' | '\u{180e}' | '\u{200b}'..='\u{200d}'
-            | '\u{2060}'..='\u{2064}' | '\u{206a}'..='\u{206f}' | '\u{feff}'
-            // Blank letters.
-            | '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}'
-            // Variation selectors, which change how the letter before them looks or hide data.
-            | '\u{180b}'..='\u{180d}' | '\u{180f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}'
-            // Vowels and musical marks that are never drawn.
-            | '\u{17b4}' | '\u{17b5}' | '\u{1d173}'..='\u{1d17a}'
-            // Line and paragraph separators, annotations, tags.
-            | '\u{2028}' | '\u{2029}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
-        )
 }
 
 #[cfg(test)]

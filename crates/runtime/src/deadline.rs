@@ -1,12 +1,12 @@
 //! How long a call may run, and what ends it: its deadline, silence, or the caller.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use haft_contract::spec::Deadline;
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 /// The run time of a call: what its input asks for or the tool's default, never more than the
 /// tool's maximum, the caller's limit or the runtime's hard limit.
@@ -20,55 +20,113 @@ pub(crate) fn run_time(
     caller.map_or(asked, |caller| asked.min(caller)).min(hard)
 }
 
-/// Tracks the deadline and idle time of one running call.
+/// Tracks the deadline and idle time of one running call. It stands still while it is held.
 #[derive(Debug)]
 pub(crate) struct RunClock {
-    end: Instant,
     idle: Option<Duration>,
-    last_sign: Mutex<Instant>,
+    times: Mutex<RunTimes>,
+    /// Notified when it goes on.
+    goes_on: Notify,
 }
+
+#[derive(Debug)]
+struct RunTimes {
+    end: Instant,
+    last_sign: Instant,
+    /// How many hold it, and since when.
+    holds: usize,
+    held_since: Option<Instant>,
+    /// How long it was held before.
+    held: Duration,
+}
+
+/// Keeps a clock from running. Dropping the last one lets it go on.
+pub(crate) struct ClockHold<'a>(&'a RunClock);
 
 impl RunClock {
     pub(crate) fn start(run_time: Duration, idle: Option<Duration>) -> Self {
         let now = Instant::now();
         Self {
-            end: now + run_time,
             idle,
-            last_sign: Mutex::new(now),
+            times: Mutex::new(RunTimes {
+                end: now + run_time,
+                last_sign: now,
+                holds: 0,
+                held_since: None,
+                held: Duration::ZERO,
+            }),
+            goes_on: Notify::new(),
         }
+    }
+
+    /// Stops the clock, while a person is asked.
+    pub(crate) fn hold(&self) -> ClockHold<'_> {
+        let mut times = self.times();
+        times.holds += 1;
+        times.held_since.get_or_insert_with(Instant::now);
+        ClockHold(self)
+    }
+
+    /// For how long it was held in all.
+    pub(crate) fn held(&self) -> Duration {
+        let times = self.times();
+        times.held
+            + times
+                .held_since
+                .map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Notes activity. Extends the idle limit, never the deadline.
     pub(crate) fn sign_of_life(&self) {
-        *self
-            .last_sign
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.times().last_sign = Instant::now();
     }
 
     /// Returns when the call has run or been silent for too long.
     pub(crate) async fn expired(&self) {
         loop {
-            let now = Instant::now();
-            let silent_until = self.idle.map(|idle| self.last_sign() + idle);
-            let next = silent_until.map_or(self.end, |at| at.min(self.end));
-            if next <= now {
-                return;
+            let mut goes_on = std::pin::pin!(self.goes_on.notified());
+            goes_on.as_mut().enable();
+            let next = {
+                let times = self.times();
+                let silent_until = self.idle.map(|idle| times.last_sign + idle);
+                let next = silent_until.map_or(times.end, |at| at.min(times.end));
+                times.held_since.is_none().then_some(next)
+            };
+            match next {
+                None => goes_on.await,
+                Some(next) if next <= Instant::now() => return,
+                Some(next) => tokio::time::sleep_until(next).await,
             }
-            tokio::time::sleep_until(next).await;
         }
     }
 
     /// The time to the deadline; zero once it has passed.
     pub(crate) fn remaining(&self) -> Duration {
-        self.end.saturating_duration_since(Instant::now())
+        let times = self.times();
+        let now = times.held_since.unwrap_or_else(Instant::now);
+        times.end.saturating_duration_since(now)
     }
 
-    fn last_sign(&self) -> Instant {
-        *self
-            .last_sign
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn times(&self) -> MutexGuard<'_, RunTimes> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for ClockHold<'_> {
+    fn drop(&mut self) {
+        let mut times = self.0.times();
+        times.holds -= 1;
+        if times.holds > 0 {
+            return;
+        }
+        if let Some(since) = times.held_since.take() {
+            let held = since.elapsed();
+            times.held += held;
+            times.end += held;
+            times.last_sign += held;
+        }
+        drop(times);
+        self.0.goes_on.notify_waiters();
     }
 }
 
@@ -114,5 +172,24 @@ mod tests {
         let started = Instant::now();
         clock.expired().await;
         assert_eq!(started.elapsed(), SECOND * 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_is_held_stands_still() {
+        let clock = RunClock::start(SECOND * 10, Some(SECOND * 2));
+        let started = Instant::now();
+        let asks = async {
+            tokio::time::sleep(SECOND).await;
+            let one = clock.hold();
+            let other = clock.hold();
+            tokio::time::sleep(SECOND * 600).await;
+            drop(one);
+            assert_eq!(clock.remaining(), SECOND * 9);
+            tokio::time::sleep(SECOND * 600).await;
+            drop(other);
+            assert_eq!(clock.held(), SECOND * 1200);
+        };
+        tokio::join!(clock.expired(), asks);
+        assert_eq!(started.elapsed(), SECOND * 1202);
     }
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use haft_contract::{
     BoxFuture, CallId, CallRequest, Labels, Principal, SessionId, TenantId, WorkPath, WorkspaceId,
     host::{
-        Acceptance, AnswerError, Approval, ApprovalId, ApprovalQuestion, ApprovalStore, ArtifactId,
-        ArtifactStore, CallRecord, ClaimedCall, Epoch, GivenAnswer, Grant, GrantFinder, GrantId,
-        GrantStore, History, Ledger, LedgerError, LedgerErrorKind, MemoryStore, ReadArtifact,
-        Timestamp, WriteArtifact,
+        Acceptance, AgentQuestionId, AgentQuestionStore, AnswerError, Answerer, Approval,
+        ApprovalId, ApprovalQuestion, ApprovalStore, ArtifactId, ArtifactStore, AskedQuestion,
+        CallRecord, ClaimedCall, Epoch, GivenAnswer, GivenReply, Grant, GrantFinder, GrantId,
+        GrantStore, History, Ledger, LedgerError, LedgerErrorKind, MemoryStore, NewAgentQuestion,
+        ReadArtifact, ReplyError, Timestamp, WriteArtifact,
     },
     memory::{Memory, MemoryId, MemoryOwner},
     ops::FileVersion,
@@ -50,6 +51,10 @@ impl Ledger for NoRecord {
     }
 
     fn approvals(&self) -> Arc<dyn ApprovalStore> {
+        Arc::new(Self)
+    }
+
+    fn agent_questions(&self) -> Arc<dyn AgentQuestionStore> {
         Arc::new(Self)
     }
 
@@ -168,6 +173,67 @@ impl ApprovalStore for NoRecord {
         _: Timestamp,
         _: usize,
     ) -> BoxFuture<'a, Result<Vec<Approval>, LedgerError>> {
+        Box::pin(async { Err(nothing_is_kept()) })
+    }
+}
+
+impl AgentQuestionStore for NoRecord {
+    fn ask(&self, _: NewAgentQuestion) -> BoxFuture<'_, Result<AskedQuestion, LedgerError>> {
+        Box::pin(async { Err(nothing_is_kept()) })
+    }
+
+    fn answered<'a>(
+        &'a self,
+        _: &'a TenantId,
+        _: AgentQuestionId,
+    ) -> BoxFuture<'a, Result<AskedQuestion, LedgerError>> {
+        Box::pin(async { Err(nothing_is_kept()) })
+    }
+
+    fn reply<'a>(
+        &'a self,
+        _: &'a TenantId,
+        _: AgentQuestionId,
+        _: GivenReply,
+        _: Answerer,
+        _: Timestamp,
+    ) -> BoxFuture<'a, Result<AskedQuestion, ReplyError>> {
+        Box::pin(async { Err(nothing_is_kept().into()) })
+    }
+
+    fn received<'a>(
+        &'a self,
+        _: &'a TenantId,
+        _: AgentQuestionId,
+        _: CallId,
+        _: Timestamp,
+    ) -> BoxFuture<'a, Result<(), LedgerError>> {
+        Box::pin(async { Err(nothing_is_kept()) })
+    }
+
+    fn withdraw<'a>(
+        &'a self,
+        _: &'a TenantId,
+        _: AgentQuestionId,
+        _: Timestamp,
+    ) -> BoxFuture<'a, Result<(), LedgerError>> {
+        Box::pin(async { Err(nothing_is_kept()) })
+    }
+
+    fn get<'a>(
+        &'a self,
+        _: &'a TenantId,
+        _: AgentQuestionId,
+    ) -> BoxFuture<'a, Result<Option<AskedQuestion>, LedgerError>> {
+        Box::pin(async { Err(nothing_is_kept()) })
+    }
+
+    fn pending<'a>(
+        &'a self,
+        _: &'a TenantId,
+        _: Timestamp,
+        _: usize,
+    ) -> BoxFuture<'a, Result<Vec<AskedQuestion>, LedgerError>> {
         Box::pin(async { Err(nothing_is_kept()) })
     }
 }

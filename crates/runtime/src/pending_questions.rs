@@ -1,4 +1,5 @@
-//! The questions that calls of this process wait on, and which call asks the local approver.
+//! The questions that calls of this process wait on, and which call asks the local approver: those about
+//! plans, and those that agents ask.
 //!
 //! Identical calls share one question. One of them at a time asks the approver; the others wait for
 //! the record. The question is withdrawn only when the last of them leaves without an answer.
@@ -10,14 +11,24 @@ use std::{
 
 use haft_contract::{
     TenantId,
-    host::{Approval, ApprovalId, ApprovalQuestion, ApprovalStore, LedgerError, LedgerErrorKind},
+    host::{
+        AgentQuestionId, Approval, ApprovalId, ApprovalQuestion, AskedQuestion, LedgerError,
+        LedgerErrorKind, NewAgentQuestion,
+    },
 };
 
 use crate::engine::Engine;
 
 /// Every question a call of this process waits on.
 #[derive(Default)]
-pub(crate) struct PendingQuestions(Mutex<HashMap<ApprovalId, QuestionWaiters>>);
+pub(crate) struct PendingQuestions(Mutex<HashMap<QuestionId, QuestionWaiters>>);
+
+/// A question of either kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum QuestionId {
+    Approval(ApprovalId),
+    Agent(AgentQuestionId),
+}
 
 struct QuestionWaiters {
     calls: usize,
@@ -25,7 +36,7 @@ struct QuestionWaiters {
 }
 
 impl PendingQuestions {
-    fn waiting(&self) -> MutexGuard<'_, HashMap<ApprovalId, QuestionWaiters>> {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<QuestionId, QuestionWaiters>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -39,7 +50,7 @@ impl PendingQuestions {
 pub(crate) struct QuestionGuard {
     engine: Arc<Engine>,
     tenant: TenantId,
-    id: ApprovalId,
+    id: QuestionId,
     turn: Arc<tokio::sync::Mutex<()>>,
     /// Whether this call still waits on it.
     joined: bool,
@@ -47,28 +58,37 @@ pub(crate) struct QuestionGuard {
 
 impl QuestionGuard {
     /// Records a question, or finds one that asks the same, and joins the calls that wait on it.
-    ///
-    /// Runs in a separate task: a call that is dropped while the store writes its question would
-    /// otherwise leave it open with nobody to withdraw it.
     pub(crate) async fn ask(
         engine: &Arc<Engine>,
         question: ApprovalQuestion,
     ) -> Result<(Approval, Self), LedgerError> {
         let engine = Arc::clone(engine);
-        let asking = tokio::spawn(async move {
+        not_dropped(async move {
             let tenant = question.principal.tenant.clone();
             let found = engine.ledger.approvals().ask(question).await?;
-            let waits = Self::on(&engine, &tenant, found.id);
+            let waits = Self::on(&engine, &tenant, QuestionId::Approval(found.id));
             Ok((found, waits))
-        });
-        asking.await.unwrap_or_else(|_| {
-            let message = "the question was lost on its way to the record";
-            Err(LedgerError::new(LedgerErrorKind::Unavailable, message))
         })
+        .await
+    }
+
+    /// The same for a question that an agent asks.
+    pub(crate) async fn ask_for_agent(
+        engine: &Arc<Engine>,
+        question: NewAgentQuestion,
+    ) -> Result<(AskedQuestion, Self), LedgerError> {
+        let engine = Arc::clone(engine);
+        not_dropped(async move {
+            let tenant = question.principal.tenant.clone();
+            let found = engine.ledger.agent_questions().ask(question).await?;
+            let waits = Self::on(&engine, &tenant, QuestionId::Agent(found.id));
+            Ok((found, waits))
+        })
+        .await
     }
 
     /// Joins the calls that wait on a question.
-    fn on(engine: &Arc<Engine>, tenant: &TenantId, id: ApprovalId) -> Self {
+    fn on(engine: &Arc<Engine>, tenant: &TenantId, id: QuestionId) -> Self {
         let mut waiting = engine.asking.waiting();
         let those = waiting.entry(id).or_insert_with(|| QuestionWaiters {
             calls: 0,
@@ -99,13 +119,7 @@ impl QuestionGuard {
     /// Leaves without an answer; withdraws the question if no other call waits on it.
     pub(crate) async fn give_up(mut self) {
         if self.leave() {
-            withdraw(
-                &*self.engine.ledger.approvals(),
-                &self.engine,
-                &self.tenant,
-                self.id,
-            )
-            .await;
+            withdraw(&self.engine, &self.tenant, self.id).await;
         }
     }
 
@@ -137,19 +151,30 @@ impl Drop for QuestionGuard {
         if let Ok(handle) = tokio::runtime::Handle::try_current() {
             let (engine, tenant, id) = (Arc::clone(&self.engine), self.tenant.clone(), self.id);
             handle.spawn(async move {
-                withdraw(&*engine.ledger.approvals(), &engine, &tenant, id).await;
+                withdraw(&engine, &tenant, id).await;
             });
         }
     }
 }
 
-async fn withdraw(
-    approvals: &dyn ApprovalStore,
-    engine: &Engine,
-    tenant: &TenantId,
-    id: ApprovalId,
-) {
-    if let Err(error) = approvals.withdraw(tenant, id, engine.clock.now()).await {
-        tracing::warn!(%error, %id, "a question could not be withdrawn; it will lapse by itself");
+/// Asks in a separate task: a call that is dropped while the store writes its question would otherwise
+/// leave it open with nobody to withdraw it.
+async fn not_dropped<T: Send + 'static>(
+    asking: impl Future<Output = Result<T, LedgerError>> + Send + 'static,
+) -> Result<T, LedgerError> {
+    tokio::spawn(asking).await.unwrap_or_else(|_| {
+        let message = "the question was lost on its way to the record";
+        Err(LedgerError::new(LedgerErrorKind::Unavailable, message))
+    })
+}
+
+async fn withdraw(engine: &Engine, tenant: &TenantId, id: QuestionId) {
+    let (ledger, now) = (&engine.ledger, engine.clock.now());
+    let withdrawn = match id {
+        QuestionId::Approval(id) => ledger.approvals().withdraw(tenant, id, now).await,
+        QuestionId::Agent(id) => ledger.agent_questions().withdraw(tenant, id, now).await,
+    };
+    if let Err(error) = withdrawn {
+        tracing::warn!(%error, ?id, "a question could not be withdrawn; it will lapse by itself");
     }
 }

@@ -211,12 +211,18 @@ impl Workspace {
         let tools = tools.page(0, tools.len()).iter();
         let rules = self.rules.current();
         let shown = tools.filter(|entry| rules.shows(principal, entry));
+        let shown = shown.filter(|entry| self.has_who_it_needs(principal, entry));
         shown.map(Arc::clone).collect()
     }
 
     /// Whether a principal is shown a tool: not quarantined, and not denied for every input.
     pub fn shows(&self, principal: &Principal, entry: &Entry) -> bool {
-        self.rules.current().shows(principal, entry)
+        self.rules.current().shows(principal, entry) && self.has_who_it_needs(principal, entry)
+    }
+
+    /// Whether somebody can be asked, for a tool that asks.
+    fn has_who_it_needs(&self, principal: &Principal, entry: &Entry) -> bool {
+        !entry.needs_person() || self.approver.nobody_replies(principal).is_none()
     }
 
     /// Whether it belongs to this principal's tenant. The supplier has already checked this; this

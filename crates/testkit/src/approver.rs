@@ -6,8 +6,11 @@ use std::{
 };
 
 use haft_contract::{
-    PlanDigest,
-    host::{ApprovalAnswer, ApprovalRequest, Approver, GrantRequest},
+    PlanDigest, Principal,
+    host::{
+        AgentQuestionAnswer, AgentQuestionRequest, ApprovalAnswer, ApprovalRequest, Approver,
+        GrantRequest,
+    },
 };
 
 /// The name a [`ScriptedApprover`] answers under.
@@ -44,6 +47,9 @@ struct Inner {
     answers: VecDeque<ScriptedAnswer>,
     then: Option<ScriptedAnswer>,
     asked: Vec<ApprovalRequest>,
+    /// What is said to questions of agents; none if nobody answers them.
+    says: Option<VecDeque<AgentQuestionAnswer>>,
+    questions: Vec<AgentQuestionRequest>,
 }
 
 impl ScriptedApprover {
@@ -69,6 +75,16 @@ impl ScriptedApprover {
     /// The questions asked so far, in order.
     pub fn asked(&self) -> Vec<ApprovalRequest> {
         self.with(|inner| inner.asked.clone())
+    }
+
+    /// Says this to agents' questions, one for each. After them, no answer ever comes.
+    pub fn says(&self, answers: impl IntoIterator<Item = AgentQuestionAnswer>) {
+        self.with(|inner| inner.says.get_or_insert_default().extend(answers));
+    }
+
+    /// The questions that agents asked so far, in order.
+    pub fn questions(&self) -> Vec<AgentQuestionRequest> {
+        self.with(|inner| inner.questions.clone())
     }
 
     fn with<T>(&self, look: impl FnOnce(&mut Inner) -> T) -> T {
@@ -101,6 +117,22 @@ impl Approver for ScriptedApprover {
                 digest: PlanDigest(request.digest.0.map(|byte| !byte)),
                 grant: None,
             },
+        }
+    }
+
+    fn nobody_replies(&self, _: &Principal) -> Option<String> {
+        let nobody = self.with(|inner| inner.says.is_none());
+        nobody.then(|| "the test has nobody to answer".to_owned())
+    }
+
+    async fn put(&self, request: AgentQuestionRequest) -> AgentQuestionAnswer {
+        let said = self.with(|inner| {
+            inner.questions.push(request);
+            inner.says.as_mut().and_then(VecDeque::pop_front)
+        });
+        match said {
+            Some(said) => said,
+            None => std::future::pending().await,
         }
     }
 }

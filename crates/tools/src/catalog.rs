@@ -24,7 +24,7 @@ use crate::{
         processes::ProcessTool,
     },
     search::{find::FindTool, grep::GrepTool},
-    session::todo::TodoTool,
+    session::{clarify::ClarifyTool, todo::TodoTool},
     undo::UndoTool,
 };
 
@@ -55,6 +55,7 @@ pub(crate) fn each_tool(with: &mut impl EachTool) {
 
 /// Visits the built-in tools that are offered only where configuration names them, sorted by name.
 pub(crate) fn each_optional_tool(with: &mut impl EachTool) {
+    with.tool(|_: NoConfig| ClarifyTool);
     with.tool(|_: NoConfig| MemoryForgetTool);
     with.tool(|_: NoConfig| MemoryGetTool);
     with.tool(|_: NoConfig| MemorySaveTool);

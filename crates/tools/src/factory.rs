@@ -285,8 +285,8 @@ mod tests {
     fn r7_an_unknown_type_lists_the_known_ones() {
         assert_eq!(
             refusal(json!({"type": "shell", "name": "x"})),
-            "`shell` is not a type of tool; known types are bash, copy, edit, find, grep, list, \
-             memory_forget, memory_get, memory_save, memory_search, patch, process, read, \
+            "`shell` is not a type of tool; known types are bash, clarify, copy, edit, find, grep, \
+             list, memory_forget, memory_get, memory_save, memory_search, patch, process, read, \
              read_output, todo, write"
         );
     }
@@ -297,8 +297,9 @@ mod tests {
         let tools = crate::builtins();
         let names: Vec<&str> = tools.iter().map(|tool| tool.name().as_str()).collect();
         let types: Vec<&str> = factory.types().collect();
-        // Memories are offered only where configuration names them.
-        let by_default = types.iter().filter(|name| !name.starts_with("memory_"));
+        // These are offered only where configuration names them.
+        let named = |name: &str| name.starts_with("memory_") || name == "clarify";
+        let by_default = types.iter().filter(|name| !named(name));
         assert_eq!(by_default.copied().collect::<Vec<_>>(), names);
         for name in types {
             let built = factory.build(&entry(json!({"type": name, "name": "mine"})));

@@ -1,6 +1,7 @@
 //! One file per command: its arguments and what it does. Commands print through `Output` and run
 //! tools through the runtime; they touch nothing themselves.
 
+pub(crate) mod answer;
 pub(crate) mod approvals;
 pub(crate) mod arguments;
 pub(crate) mod batch;
@@ -72,6 +73,7 @@ pub(crate) async fn run(command: Command, app: &App) -> Result<Exit, Stop> {
         Command::Approvals(args) => approvals::run(&args, app).await,
         Command::Approve(args) => approvals::answer::approve(&args, app).await,
         Command::Deny(args) => approvals::answer::deny(&args, app).await,
+        Command::Answer(args) => answer::run(&args, app).await,
         Command::Status(args) => status::run(&args, app).await,
         Command::Log(args) => log::run(args, app).await,
         Command::Show(args) => show::run(&args, app).await,

@@ -11,8 +11,8 @@ use std::{
 use haft_contract::{
     Principal, SealedPlan,
     host::{
-        ApprovalAnswer, ApprovalRequest, Approver, Clock as _, GrantProposal, GrantRequest,
-        GrantScope, GrantedWorkspace,
+        AgentQuestionAnswer, AgentQuestionRequest, ApprovalAnswer, ApprovalRequest, Approver,
+        Clock as _, GivenReply, GrantProposal, GrantRequest, GrantScope, GrantedWorkspace,
     },
 };
 use haft_host::{
@@ -171,6 +171,43 @@ impl TerminalApprover {
         }
     }
 
+    /// Puts an agent's question. It has no key and no sentence of an approval, and what is typed is kept as
+    /// text, whatever it says.
+    async fn put_here(&self, request: &AgentQuestionRequest) -> AgentQuestionAnswer {
+        let _turn = self.turn.lock().await;
+        let _quiet = self.watcher.quiet();
+        let lines = request.question.lines(request.principal.agent.as_str());
+        let page = lines
+            .into_iter()
+            .fold(Page::new().end(), |page, line| page.text(line).end());
+        self.output.note(&page.fitting_stderr());
+        let standing = OpenPrompt(self);
+        tokio::time::sleep(TIME_TO_LOOK).await;
+        forget_what_was_typed();
+        let reply = loop {
+            let Some(typed) = self.line("Your answer (empty: none): ").await else {
+                break None;
+            };
+            if typed.is_empty() {
+                break Some(GivenReply::Decline);
+            }
+            if let Some(meant) = request.question.meant(&typed) {
+                break Some(GivenReply::Text(meant));
+            }
+            self.say("Please type one of the answers above, or its number.");
+        };
+        standing.answered();
+        match reply {
+            Some(reply) => AgentQuestionAnswer::Said {
+                by: self.user.clone(),
+                reply,
+            },
+            None => AgentQuestionAnswer::NobodyThere {
+                reason: "the terminal was closed".to_owned(),
+            },
+        }
+    }
+
     fn say(&self, text: &str) {
         self.output.note(&Page::new().text(text).end());
     }
@@ -245,7 +282,35 @@ impl Approver for TerminalApprover {
             },
         }
     }
+
+    fn nobody_replies(&self, _: &Principal) -> Option<String> {
+        (self.asking == AnswerSource::Never).then(|| NOBODY_HERE.to_owned())
+    }
+
+    async fn put(&self, request: AgentQuestionRequest) -> AgentQuestionAnswer {
+        match self.asking {
+            AnswerSource::Here => self.put_here(&request).await,
+            AnswerSource::Elsewhere => {
+                let _quiet = self.watcher.quiet();
+                let page = Page::new()
+                    .styled(Style::Warn, "the agent asks a question: ")
+                    .text(format!(
+                        "`haft answer` shows it, `haft answer {} TEXT` answers it",
+                        request.id
+                    ))
+                    .end();
+                self.output.note(&page);
+                AgentQuestionAnswer::Elsewhere
+            }
+            AnswerSource::Never => AgentQuestionAnswer::NobodyThere {
+                reason: NOBODY_HERE.to_owned(),
+            },
+        }
+    }
 }
+
+/// Why nobody answers an agent's question in a call that asks nobody.
+const NOBODY_HERE: &str = "this call was made where nobody is asked";
 
 /// A question open on the terminal. If it is dropped before an answer here, it was answered
 /// elsewhere or is no longer asked, and the person is told so.

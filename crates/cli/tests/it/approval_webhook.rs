@@ -177,6 +177,49 @@ fn a_phone_answers_through_the_webhook_of_haft_toml() {
 }
 
 #[test]
+fn an_agents_question_says_what_it_is_and_an_approval_does_not_answer_it() {
+    let service = Service::new(vec![
+        Box::new(|question| right(question, "approve")),
+        Box::new(|question| {
+            let id = question["id"].as_str().unwrap();
+            let reply = json!({"id": id, "reply": "BLUE", "by": "the phone of ada"});
+            signed(&reply.to_string(), id, now(), KEY)
+        }),
+    ]);
+    let stage = service.stage(60_000);
+    let config = stage.read("haft.toml").replace(
+        "[policy]",
+        "[tools.clarify]\ntype = \"clarify\"\n[policy]\nallow = [\"clarify\"]",
+    );
+    stage.write("haft.toml", config);
+    stage.haft(&["trust"]).ok();
+    let call = r#"{"question": "Which?", "options": ["red", "blue"]}"#;
+    let said = stage.haft(&["call", "clarify", call, "--ask", "elsewhere", "--json"]);
+    let outcome: Value = serde_json::from_str(&said.ok()).unwrap();
+    assert!(
+        outcome.to_string().contains(r#""answer":"blue""#),
+        "{outcome}"
+    );
+    assert!(
+        outcome.to_string().contains("the phone of ada (webhook)"),
+        "{outcome}"
+    );
+    let question = service.questions.lock().unwrap().last().cloned().unwrap();
+    assert_eq!(question["kind"], "question");
+    assert_eq!(question["options"], json!(["red", "blue"]));
+    let text = question["text"].as_str().unwrap();
+    assert!(text.contains("it allows nothing"), "{text}");
+    for field in ["digest", "form", "drawing", "summary"] {
+        assert!(question.get(field).is_none(), "{field}");
+    }
+    assert_eq!(
+        *service.requests.lock().unwrap(),
+        2,
+        "an approval was no answer"
+    );
+}
+
+#[test]
 fn ap_07_an_answer_with_another_signature_or_of_another_question_is_refused() {
     let other_key = KEY.replace('0', "1");
     // The recorded answer to an earlier question, byte for byte, with its own valid signature.

@@ -19,6 +19,7 @@ mod approval_webhook;
 mod back_ends;
 mod call;
 mod catalog;
+mod clarify;
 mod configuration;
 mod containers;
 mod desktop;

@@ -4,8 +4,11 @@ use std::{future::Future, sync::Arc};
 
 use serde_json::Value;
 
-use super::{ApprovalId, Decision, GrantProposal, GrantRequest, Timestamp};
+use super::{
+    AgentQuestionId, ApprovalId, Decision, GivenReply, GrantProposal, GrantRequest, Timestamp,
+};
 use crate::{
+    agent_question::AgentQuestion,
     call::CallId,
     identity::Principal,
     plan::{PlanDigest, SealedPlan},
@@ -26,6 +29,62 @@ pub trait Approver: Send + Sync + 'static {
 
     /// Asks about one plan.
     fn ask(&self, request: ApprovalRequest) -> impl Future<Output = ApprovalAnswer> + Send;
+
+    /// Says that nobody answers an agent's questions here; `None` if somebody may. An approver that
+    /// does not know them has nobody.
+    fn nobody_replies(&self, principal: &Principal) -> Option<String> {
+        let _ = principal;
+        Some(NOT_FOR_QUESTIONS.to_owned())
+    }
+
+    /// Puts an agent's question to a person. It must be shown in a form that nobody takes for an
+    /// approval, and its answer is text: it never allows anything. Bounded and dropped by the runtime
+    /// as [`Approver::ask`] is.
+    fn put(
+        &self,
+        request: AgentQuestionRequest,
+    ) -> impl Future<Output = AgentQuestionAnswer> + Send {
+        let _ = request;
+        let reason = NOT_FOR_QUESTIONS.to_owned();
+        std::future::ready(AgentQuestionAnswer::NobodyThere { reason })
+    }
+}
+
+/// Why an approver that does not know questions of agents answers none.
+const NOT_FOR_QUESTIONS: &str = "this host asks about approvals only";
+
+/// A question of an agent to a person.
+#[derive(Debug, Clone)]
+pub struct AgentQuestionRequest {
+    /// Its id in the record, which lets others answer it from elsewhere.
+    pub id: AgentQuestionId,
+    /// The call that waits.
+    pub call: CallId,
+    /// Who asks.
+    pub principal: Arc<Principal>,
+    /// What is asked.
+    pub question: Arc<AgentQuestion>,
+    /// When it lapses.
+    pub expires: Timestamp,
+}
+
+/// What a person says to an agent's question, or why they say nothing. There is no yes in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AgentQuestionAnswer {
+    /// What they said.
+    Said {
+        /// Who said so.
+        by: String,
+        /// Their words, or that they give no answer.
+        reply: GivenReply,
+    },
+    /// Not answered here: the question stays open for an answer from elsewhere.
+    Elsewhere,
+    /// There is nobody to ask.
+    NobodyThere {
+        /// Why not.
+        reason: String,
+    },
 }
 
 /// A question to a person.

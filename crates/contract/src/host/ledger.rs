@@ -8,8 +8,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
-    Acceptance, ApprovalStore, ArtifactId, ArtifactStore, CallFilter, CallOutcome, ClaimedCall,
-    Epoch, GrantStore, LedgerError, MemoryStore, StatsQuery, StatsRow, StoredWorkspace, Timestamp,
+    Acceptance, AgentQuestionStore, ApprovalStore, ArtifactId, ArtifactStore, CallFilter,
+    CallOutcome, ClaimedCall, Epoch, GrantStore, LedgerError, MemoryStore, StatsQuery, StatsRow,
+    StoredWorkspace, Timestamp,
 };
 use crate::{
     call::{CallId, CallRequest},
@@ -62,6 +63,9 @@ pub trait Ledger: Send + Sync {
 
     /// Where questions to people are kept.
     fn approvals(&self) -> Arc<dyn ApprovalStore>;
+
+    /// Where questions of agents are kept. An id of one names nothing among the approvals.
+    fn agent_questions(&self) -> Arc<dyn AgentQuestionStore>;
 
     /// Where standing approvals are kept.
     fn grants(&self) -> Arc<dyn GrantStore>;

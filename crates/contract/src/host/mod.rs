@@ -3,6 +3,7 @@
 //! cluster.
 
 mod acceptance;
+mod agent_questions;
 mod approvals;
 mod approver;
 mod clock;
@@ -14,6 +15,7 @@ mod policy;
 mod stats;
 
 pub use acceptance::*;
+pub use agent_questions::*;
 pub use approvals::*;
 pub use approver::*;
 pub use clock::*;

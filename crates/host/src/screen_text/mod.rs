@@ -6,6 +6,8 @@
 pub mod sanitise;
 pub mod visible;
 
+pub use haft_contract::displayed::most_columns;
+
 /// What a piece of text means; a terminal turns it into a colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
@@ -59,15 +61,6 @@ pub fn plain(lines: &[TextLine]) -> String {
         text.push('\n');
     }
     text
-}
-
-/// The most columns that a character takes on a terminal. None before U+1100 is wide; neither are
-/// the symbols of Haft's own margins.
-pub fn most_columns(c: char) -> usize {
-    match c {
-        ..'\u{1100}' | '…' | '│' | '↳' | '⟨' | '⟩' | '⇥' => 1,
-        _ => 2,
-    }
 }
 
 /// A path as a person writes it: below `~` where it is in the home directory.

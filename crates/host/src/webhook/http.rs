@@ -3,15 +3,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use haft_contract::host::{ApprovalId, Clock};
+use haft_contract::host::Clock;
 use haft_egress::{
     ClientOptions, HttpClient, HttpRequest, HttpResponse, Redirects, SystemResolver, host_and_port,
     is_this_machine,
 };
 use http::{HeaderValue, Method, StatusCode};
+use serde::de::DeserializeOwned;
 use url::Url;
 
-use super::{WebhookError, WebhookKey, sign::Direction, wire::WebhookAnswer};
+use super::{WebhookError, WebhookKey, sign::Direction};
 
 /// How long connecting may take.
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
@@ -34,11 +35,11 @@ pub(super) struct Http {
 }
 
 /// A service's reply.
-pub(super) enum Reply {
+pub(super) enum Reply<T> {
     /// Nobody has answered yet.
     Pending,
     /// Somebody has answered.
-    Answer(WebhookAnswer),
+    Answer(T),
 }
 
 impl Http {
@@ -70,7 +71,11 @@ impl Http {
     }
 
     /// Posts a question.
-    pub(super) async fn post(&self, id: ApprovalId, body: &[u8]) -> Result<Reply, String> {
+    pub(super) async fn post<T: DeserializeOwned>(
+        &self,
+        id: &str,
+        body: &[u8],
+    ) -> Result<Reply<T>, String> {
         let mut request = HttpRequest::new(Method::POST, self.url.clone());
         let json = HeaderValue::from_static("application/json");
         request.headers.insert("content-type", json);
@@ -79,14 +84,18 @@ impl Http {
     }
 
     /// Asks whether a question has been answered.
-    pub(super) async fn look(&self, id: ApprovalId) -> Result<Reply, String> {
+    pub(super) async fn look<T: DeserializeOwned>(&self, id: &str) -> Result<Reply<T>, String> {
         let mut url = self.url.clone();
         let path = format!("{}/{id}", url.path().trim_end_matches('/'));
         url.set_path(&path);
         self.send(HttpRequest::new(Method::GET, url), id).await
     }
 
-    async fn send(&self, mut request: HttpRequest, id: ApprovalId) -> Result<Reply, String> {
+    async fn send<T: DeserializeOwned>(
+        &self,
+        mut request: HttpRequest,
+        id: &str,
+    ) -> Result<Reply<T>, String> {
         let now = self.seconds();
         let signature = self.key.sign(Direction::Question, now, id, &request.body);
         let signature = HeaderValue::from_str(&signature).map_err(|error| error.to_string())?;
@@ -101,11 +110,11 @@ impl Http {
         }
     }
 
-    async fn read(
+    async fn read<T: DeserializeOwned>(
         &self,
         mut response: HttpResponse,
-        id: ApprovalId,
-    ) -> Result<WebhookAnswer, String> {
+        id: &str,
+    ) -> Result<T, String> {
         let header = |name: &str| {
             let value = response.headers().get(name)?;
             value.to_str().ok().map(str::to_owned)

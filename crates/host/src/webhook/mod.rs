@@ -6,17 +6,28 @@
 //! invalid answer is no answer: nothing here ever turns a failure into a yes.
 //! `docs/guide/webhook.md` describes the protocol for authors of the other side.
 
+mod agent_question;
 mod http;
 mod sign;
 mod wire;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use haft_contract::host::{ApprovalAnswer, ApprovalRequest, Approver, Clock};
+use haft_contract::{
+    Principal,
+    host::{
+        AgentQuestionAnswer, AgentQuestionRequest, ApprovalAnswer, ApprovalRequest, Approver, Clock,
+    },
+};
 use haft_runtime::SystemClock;
+use serde::de::DeserializeOwned;
 
-use self::http::{Http, Reply};
 pub use self::sign::WebhookKey;
+use self::{
+    agent_question::WebhookReply,
+    http::{Http, Reply},
+    wire::WebhookAnswer,
+};
 
 /// The pause before the first poll for an answer.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -76,29 +87,54 @@ impl Webhook {
     }
 }
 
-impl Approver for Webhook {
-    async fn ask(&self, request: ApprovalRequest) -> ApprovalAnswer {
-        let question = wire::question(&request, self.clock.now());
+impl Webhook {
+    /// Posts a question and looks for its answer until there is one. Whoever waits drops this when the
+    /// question lapses or its call is cancelled.
+    async fn answer<T: DeserializeOwned, A>(
+        &self,
+        id: &str,
+        question: &[u8],
+        read: impl Fn(T) -> Result<A, &'static str>,
+    ) -> A {
         let mut pause = self.first_pause;
         let mut posted = false;
-        // The runtime drops this future when the question lapses or its call is cancelled.
         loop {
             let reply = if posted {
-                self.http.look(request.id).await
+                self.http.look(id).await
             } else {
-                self.http.post(request.id, &question).await
+                self.http.post(id, question).await
             };
             match reply {
                 Ok(Reply::Pending) => posted = true,
-                Ok(Reply::Answer(answer)) => match answer.to(&request) {
+                Ok(Reply::Answer(answer)) => match read(answer) {
                     Ok(answer) => return answer,
-                    Err(why) => tracing::warn!(id = %request.id, why, "an answer was refused"),
+                    Err(why) => tracing::warn!(id, why, "an answer was refused"),
                 },
-                Err(why) => tracing::warn!(id = %request.id, why, "the webhook did not answer"),
+                Err(why) => tracing::warn!(id, why, "the webhook did not answer"),
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 3 / 2).min(self.longest_pause);
         }
+    }
+}
+
+impl Approver for Webhook {
+    async fn ask(&self, request: ApprovalRequest) -> ApprovalAnswer {
+        let question = wire::question(&request, self.clock.now());
+        let id = request.id.to_string();
+        let read = |answer: WebhookAnswer| answer.to(&request);
+        self.answer(&id, &question, read).await
+    }
+
+    fn nobody_replies(&self, _: &Principal) -> Option<String> {
+        None
+    }
+
+    async fn put(&self, request: AgentQuestionRequest) -> AgentQuestionAnswer {
+        let question = agent_question::body(&request, self.clock.now());
+        let id = request.id.to_string();
+        let read = |answer: WebhookReply| answer.to(&request);
+        self.answer(&id, &question, read).await
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::fmt::{self, Write as _};
 
-use haft_contract::host::ApprovalId;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
@@ -46,13 +45,7 @@ impl WebhookKey {
     }
 
     /// The signature as a header value.
-    pub(super) fn sign(
-        &self,
-        direction: Direction,
-        seconds: i64,
-        id: ApprovalId,
-        body: &[u8],
-    ) -> String {
+    pub(super) fn sign(&self, direction: Direction, seconds: i64, id: &str, body: &[u8]) -> String {
         let bytes = self
             .over(direction, seconds, id, body)
             .finalize()
@@ -69,7 +62,7 @@ impl WebhookKey {
         &self,
         direction: Direction,
         seconds: i64,
-        id: ApprovalId,
+        id: &str,
         body: &[u8],
         signature: &str,
     ) -> bool {
@@ -80,13 +73,7 @@ impl WebhookKey {
         expected.verify_slice(&bytes).is_ok()
     }
 
-    fn over(
-        &self,
-        direction: Direction,
-        seconds: i64,
-        id: ApprovalId,
-        body: &[u8],
-    ) -> Hmac<Sha256> {
+    fn over(&self, direction: Direction, seconds: i64, id: &str, body: &[u8]) -> Hmac<Sha256> {
         let mut mac = self.0.clone();
         mac.update(format!("{}\n{seconds}\n{id}\n", direction.as_str()).as_bytes());
         mac.update(body);
@@ -125,7 +112,7 @@ mod tests {
     fn a_signature_holds_for_what_was_signed_and_nothing_else() {
         let key = WebhookKey::new(&[7; 32]).unwrap();
         let other = WebhookKey::new(&[8; 32]).unwrap();
-        let (id, another) = (ApprovalId::new(), ApprovalId::new());
+        let (id, another) = ("one", "another");
         let signed = key.sign(Direction::Answer, 5, id, b"body");
         let check = |key: &WebhookKey, direction, seconds, id, body: &[u8], expect: bool| {
             let held = key.verifies(direction, seconds, id, body, &signed);

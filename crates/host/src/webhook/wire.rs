@@ -1,7 +1,7 @@
 //! The messages to and from a webhook, and which answers are believed.
 
 use haft_contract::{
-    AgentId,
+    AgentId, Principal,
     host::{ApprovalAnswer, ApprovalRequest, Timestamp},
 };
 use serde::{Deserialize, Serialize};
@@ -13,10 +13,10 @@ use crate::{
 };
 
 /// The version of these shapes.
-const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 1;
 
 /// The longest name of a person who answered.
-const MAX_NAME_CHARS: usize = 128;
+pub(super) const MAX_NAME_CHARS: usize = 128;
 /// The longest reason that is passed on to a model.
 const MAX_REASON_CHARS: usize = 2_000;
 
@@ -49,13 +49,26 @@ struct WireDrawing {
 }
 
 #[derive(Serialize)]
-struct WirePrincipal<'a> {
+pub(super) struct WirePrincipal<'a> {
     tenant: &'a str,
     user: &'a str,
     agent: &'a str,
     ancestors: Vec<&'a str>,
     session: &'a str,
     kind: &'a str,
+}
+
+impl<'a> WirePrincipal<'a> {
+    pub(super) fn of(principal: &'a Principal) -> Self {
+        Self {
+            tenant: principal.tenant.as_str(),
+            user: principal.user.as_str(),
+            agent: principal.agent.as_str(),
+            ancestors: principal.ancestors.iter().map(AgentId::as_str).collect(),
+            session: principal.session.as_str(),
+            kind: principal.session_kind.as_str(),
+        }
+    }
 }
 
 /// An answer as received.
@@ -80,7 +93,6 @@ enum AnswerWord {
 
 /// The body of a question.
 pub(super) fn question(request: &ApprovalRequest, now: Timestamp) -> Vec<u8> {
-    let principal = &request.principal;
     let drawing = drawing(request);
     let question = Question {
         version: VERSION,
@@ -95,14 +107,7 @@ pub(super) fn question(request: &ApprovalRequest, now: Timestamp) -> Vec<u8> {
         drawing,
         asked_ms: now.0 / 1000,
         expires_ms: request.expires.0 / 1000,
-        who: WirePrincipal {
-            tenant: principal.tenant.as_str(),
-            user: principal.user.as_str(),
-            agent: principal.agent.as_str(),
-            ancestors: principal.ancestors.iter().map(AgentId::as_str).collect(),
-            session: principal.session.as_str(),
-            kind: principal.session_kind.as_str(),
-        },
+        who: WirePrincipal::of(&request.principal),
         form: &request.form,
     };
     serde_json::to_vec(&question).unwrap_or_default()
@@ -150,7 +155,7 @@ impl WebhookAnswer {
 }
 
 /// The start of a foreign text, on one line and safe for terminals.
-fn short(text: &str, most: usize) -> String {
+pub(super) fn short(text: &str, most: usize) -> String {
     text.chars()
         .flat_map(char::escape_debug)
         .take(most)

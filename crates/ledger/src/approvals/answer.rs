@@ -10,7 +10,7 @@ use haft_contract::{
 };
 
 use super::{
-    no_such_question,
+    agent_question, no_such_question,
     row::{Columns, load, understood},
 };
 use crate::{
@@ -144,6 +144,7 @@ impl Change for EndSession {
             .await?;
         for row in &rows {
             let Some((mut row, approval)) = understood(row, changing.key, now)? else {
+                agent_question::end(changing, row, now).await?;
                 continue;
             };
             match approval.state {

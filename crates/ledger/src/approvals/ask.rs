@@ -1,13 +1,13 @@
 //! Asking: a new question, or an existing one that asks the same.
 
 use haft_contract::{
-    TenantId,
-    host::{Approval, ApprovalQuestion, ApprovalState, LedgerError, LedgerErrorKind},
+    Principal, TenantId,
+    host::{Approval, ApprovalQuestion, ApprovalState, LedgerError, LedgerErrorKind, Timestamp},
 };
 
 use super::{
     asks_for,
-    row::{Columns, understood},
+    row::{APPROVAL, Columns, understood},
 };
 use crate::{
     change::{Change, ChangeContext},
@@ -75,7 +75,7 @@ impl Change for AskQuestion {
             .connection
             .query(
                 "SELECT * FROM approval WHERE tenant = ?1 AND session = ?2 AND digest = ?3
-                 AND state IN ('pending', 'approved') ORDER BY asked_at, id",
+                 AND kind = 'approval' AND state IN ('pending', 'approved') ORDER BY asked_at, id",
                 &values![
                     principal.tenant.as_str(),
                     principal.session.as_str(),
@@ -95,24 +95,8 @@ impl Change for AskQuestion {
                 return Ok(Ok(approval));
             }
         }
-        let open: i64 = changing
-            .connection
-            .number(
-                "SELECT count(*) FROM (SELECT 1 FROM approval WHERE tenant = ?1 AND session = ?2
-                     AND state = 'pending' AND expires_at > ?3 LIMIT ?4) AS pending",
-                &values![
-                    principal.tenant.as_str(),
-                    principal.session.as_str(),
-                    now.0,
-                    i64::try_from(question.most_open).unwrap_or(i64::MAX)
-                ],
-            )
-            .await?;
-        if usize::try_from(open).unwrap_or(usize::MAX) >= question.most_open {
-            return Ok(Err(LedgerError::new(
-                LedgerErrorKind::LimitExceeded,
-                format!("the session has {open} open questions; wait for some to be answered"),
-            )));
+        if let Err(error) = room(changing, APPROVAL, principal, question.most_open, now).await? {
+            return Ok(Err(error));
         }
         let recorded = match &self.row {
             Some(row) => {
@@ -123,4 +107,35 @@ impl Change for AskQuestion {
         };
         Ok(recorded.ok_or_else(|| crate::queue::unavailable("the question is not valid")))
     }
+}
+
+/// Fails when a session has as many open questions of a kind as it may have.
+pub(super) async fn room(
+    changing: &mut ChangeContext<'_>,
+    kind: &str,
+    principal: &Principal,
+    most_open: usize,
+    now: Timestamp,
+) -> Result<Result<(), LedgerError>, StoreError> {
+    let open: i64 = changing
+        .connection
+        .number(
+            "SELECT count(*) FROM (SELECT 1 FROM approval WHERE tenant = ?1 AND session = ?2
+                 AND state = 'pending' AND expires_at > ?3 AND kind = ?4 LIMIT ?5) AS pending",
+            &values![
+                principal.tenant.as_str(),
+                principal.session.as_str(),
+                now.0,
+                kind,
+                i64::try_from(most_open).unwrap_or(i64::MAX)
+            ],
+        )
+        .await?;
+    if usize::try_from(open).unwrap_or(usize::MAX) < most_open {
+        return Ok(Ok(()));
+    }
+    Ok(Err(LedgerError::new(
+        LedgerErrorKind::LimitExceeded,
+        format!("the session has {open} open questions; wait for some to be answered"),
+    )))
 }

@@ -1,9 +1,11 @@
 //! Questions to people. Every change goes through the writer, inside a transaction that
 //! locks out every other process; everything else only reads.
 //!
-//! `row.rs` is the stored form and its signature, `ask.rs` and `answer.rs` the changes, and
+//! An agent's own questions are rows of another kind (`agent_question.rs`), which nothing here reads as
+//! an approval. `row.rs` is the stored form and its signature, `ask.rs` and `answer.rs` the changes, and
 //! `waiting.rs` is how a call waits for an answer that may come from another process.
 
+mod agent_question;
 mod answer;
 mod ask;
 pub(crate) mod row;
@@ -169,7 +171,7 @@ impl ApprovalStore for Approvals {
             let rows = reader
                 .query(
                     "SELECT * FROM approval WHERE tenant = ?1 AND state = 'pending'
-                     AND expires_at > ?2 ORDER BY asked_at, id LIMIT ?3",
+                     AND kind = 'approval' AND expires_at > ?2 ORDER BY asked_at, id LIMIT ?3",
                     &values![tenant.as_str(), now.0, row_limit(limit)],
                 )
                 .await

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use haft_contract::{
-    PlanDigest, TenantId,
+    PlanDigest, Principal, TenantId,
     host::{Approval, ApprovalId, ApprovalQuestion, ApprovalState, Timestamp},
 };
 use uuid::Uuid;
@@ -16,28 +16,32 @@ use crate::{
 };
 
 /// Names the signed form below. Other columns or another order need another name.
-const FORM: &str = "haft-ledger-approval-1";
+const FORM: &str = "haft-ledger-approval-2";
+
+/// The kind of a row that a plan waits for.
+pub(super) const APPROVAL: &str = "approval";
 
 /// The signed columns of a row, as stored.
 #[derive(Debug, Clone)]
 pub(crate) struct Columns {
-    tenant: String,
-    id: String,
-    call: Vec<u8>,
-    user: String,
-    agent: String,
-    session: String,
-    principal: String,
-    digest: Vec<u8>,
-    form: Option<String>,
-    summary: String,
-    asked_at: i64,
-    expires_at: i64,
-    state: String,
-    answered_by: Option<String>,
-    answered_at: Option<i64>,
-    reason: Option<String>,
-    used_by: Option<Vec<u8>>,
+    pub(super) tenant: String,
+    pub(super) id: String,
+    pub(super) kind: String,
+    pub(super) call: Vec<u8>,
+    pub(super) user: String,
+    pub(super) agent: String,
+    pub(super) session: String,
+    pub(super) principal: String,
+    pub(super) digest: Vec<u8>,
+    pub(super) form: Option<String>,
+    pub(super) summary: String,
+    pub(super) asked_at: i64,
+    pub(super) expires_at: i64,
+    pub(super) state: String,
+    pub(super) answered_by: Option<String>,
+    pub(super) answered_at: Option<i64>,
+    pub(super) reason: Option<String>,
+    pub(super) used_by: Option<Vec<u8>>,
 }
 
 impl Columns {
@@ -48,6 +52,7 @@ impl Columns {
         Self {
             tenant: principal.tenant.to_string(),
             id: ApprovalId::new().to_string(),
+            kind: APPROVAL.to_owned(),
             call: question.call.as_uuid().as_bytes().to_vec(),
             user: principal.user.to_string(),
             agent: principal.agent.to_string(),
@@ -72,6 +77,7 @@ impl Columns {
         let columns = Self {
             tenant: row.get("tenant")?,
             id: row.get("id")?,
+            kind: row.get("kind")?,
             call: row.get("call")?,
             user: row.get("person")?,
             agent: row.get("agent")?,
@@ -92,9 +98,11 @@ impl Columns {
         Ok(is_signed.then_some(columns))
     }
 
-    /// The approval at a moment; `None` if the row cannot be understood.
+    /// The approval at a moment; `None` if the row cannot be understood, or is not one.
     pub(super) fn approval(&self, now: Timestamp) -> Option<Approval> {
-        let principal: StoredPrincipal = serde_json::from_str(&self.principal).ok()?;
+        if self.kind != APPROVAL {
+            return None;
+        }
         let form = match &self.form {
             Some(form) => Some(Arc::new(serde_json::from_str(form).ok()?)),
             None => None,
@@ -102,7 +110,7 @@ impl Columns {
         Some(Approval {
             id: ApprovalId::parse(&self.id)?,
             call: Uuid::from_slice(&self.call).ok()?.into(),
-            principal: Arc::new(convert::principal_from(&principal)?),
+            principal: Arc::new(self.principal()?),
             digest: PlanDigest(self.digest.as_slice().try_into().ok()?),
             form,
             summary: self.summary.clone(),
@@ -112,7 +120,13 @@ impl Columns {
         })
     }
 
-    /// The question's state at a moment.
+    /// Who asked.
+    pub(super) fn principal(&self) -> Option<Principal> {
+        let principal: StoredPrincipal = serde_json::from_str(&self.principal).ok()?;
+        convert::principal_from(&principal)
+    }
+
+    /// The approval's state at a moment.
     fn state(&self, now: Timestamp) -> Option<ApprovalState> {
         let answered = || Some((self.answered_by.clone()?, Timestamp(self.answered_at?)));
         let lapsed = now.0 >= self.expires_at;
@@ -164,9 +178,9 @@ impl Columns {
         connection: &mut dyn Connection,
         key: &[u8; 32],
     ) -> Result<(), StoreError> {
-        connection.execute("INSERT INTO approval (tenant, id, call, person, agent, session, principal, digest, form,
+        connection.execute("INSERT INTO approval (tenant, id, kind, call, person, agent, session, principal, digest, form,
                  summary, asked_at, expires_at, state, changed, mac)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14)", values![&self.tenant, &self.id, &self.call, &self.user, &self.agent, &self.session, &self.principal, &self.digest, self.form.as_ref(), &self.summary, self.asked_at, self.expires_at, &self.state, self.seal(key).sign().as_slice()]).await?;
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, 0, ?15)", values![&self.tenant, &self.id, &self.kind, &self.call, &self.user, &self.agent, &self.session, &self.principal, &self.digest, self.form.as_ref(), &self.summary, self.asked_at, self.expires_at, &self.state, self.seal(key).sign().as_slice()]).await?;
         Ok(())
     }
 
@@ -205,6 +219,7 @@ impl Columns {
         Seal::new(FORM, key)
             .text(&self.tenant)
             .text(&self.id)
+            .text(&self.kind)
             .bytes(&self.call)
             .text(&self.user)
             .text(&self.agent)
@@ -236,16 +251,22 @@ pub(super) async fn load(
     id: ApprovalId,
     now: Timestamp,
 ) -> Result<Option<(Columns, Approval)>, StoreError> {
-    let row = connection
-        .optional(
-            "SELECT * FROM approval WHERE tenant = ?1 AND id = ?2",
-            &values![tenant.as_str(), &id.to_string()],
-        )
-        .await?;
-    match row {
+    match by_id(connection, tenant, &id.to_string()).await? {
         Some(row) => understood(&row, key, now),
         None => Ok(None),
     }
+}
+
+/// The row with an id, of whichever kind, if the tenant has it.
+pub(super) async fn by_id(
+    connection: &mut dyn Connection,
+    tenant: &TenantId,
+    id: &str,
+) -> Result<Option<Row>, StoreError> {
+    let query = "SELECT * FROM approval WHERE tenant = ?1 AND id = ?2";
+    connection
+        .optional(query, &values![tenant.as_str(), id])
+        .await
 }
 
 /// A row and its approval at a moment; `None` if it is unsigned or cannot be understood.

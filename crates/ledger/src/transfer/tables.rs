@@ -43,6 +43,7 @@ pub(super) const QUESTIONS: CarriedTable = CarriedTable {
     columns: &[
         "tenant",
         "id",
+        "kind",
         "call",
         "person",
         "agent",

@@ -13,7 +13,7 @@ use std::{
 
 use haft_contract::{
     future::BoxFuture,
-    host::ApprovalRequest,
+    host::Timestamp,
     progress::{Progress, RenderedProgress},
     streamed::LatestLine,
 };
@@ -24,7 +24,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{approve::Window, severity::Severity};
+use super::{
+    approve::{ForPerson, Window},
+    severity::Severity,
+};
 use crate::client::{AskError, Client, ClientAbilities, Question, QuestionKind};
 
 /// How many questions of one call may be queued for its client.
@@ -52,8 +55,8 @@ pub struct ClientInterests {
 pub struct LineQuestion {
     /// What is asked.
     pub questions: Vec<Question>,
-    /// The approval that is asked for; `None` if a mounted server asks.
-    pub approval: Option<Box<ApprovalRequest>>,
+    /// What a person is asked, and when that lapses; `None` if a mounted server asks.
+    pub for_person: Option<(ForPerson, Timestamp)>,
     reply: oneshot::Sender<Result<Vec<Value>, AskError>>,
 }
 
@@ -220,17 +223,17 @@ impl CallLine {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks whoever waits for the call, with the approval that the questions are about if there is
-    /// one, and waits for the answers. The caller must know what the client can be asked.
+    /// Asks whoever waits for the call, with what a person is asked and when it lapses, if they are, and
+    /// waits for the answers. The caller must know what the client can be asked.
     pub async fn put(
         &self,
         questions: Vec<Question>,
-        approval: Option<Box<ApprovalRequest>>,
+        for_person: Option<(ForPerson, Timestamp)>,
     ) -> Result<Vec<Value>, AskError> {
         let (reply, answers) = oneshot::channel();
         let asks = LineQuestion {
             questions,
-            approval,
+            for_person,
             reply,
         };
         self.questions

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{
-    approve::{CallReply, WaitingForPerson},
+    approve::{CallReply, ForPerson, WaitingForPerson},
     output,
 };
 use crate::{client::QuestionKind, foreign, same_result::says_the_same};
@@ -24,6 +24,7 @@ use crate::{client::QuestionKind, foreign, same_result::says_the_same};
 pub(super) const CALL_KEY: &str = "dev.haft/call";
 
 /// The key under which a result names the question its call waits for.
+const QUESTION_KEY: &str = "dev.haft/question";
 const APPROVAL_KEY: &str = "dev.haft/approval";
 
 /// The key under which results say how the call ended.
@@ -183,7 +184,10 @@ pub(super) fn tool_waiting(waits: &WaitingForPerson) -> CallToolResult {
     result.is_error = Some(true);
     let mut meta = MetaObject::new();
     meta.insert(CALL_KEY.to_owned(), json!(waits.call.to_string()));
-    meta.insert(APPROVAL_KEY.to_owned(), json!(waits.approval.to_string()));
+    meta.insert(
+        key_of(waits.about).to_owned(),
+        json!(waits.about.to_string()),
+    );
     result.meta = Some(meta);
     result
 }
@@ -192,9 +196,16 @@ pub(super) fn tool_waiting(waits: &WaitingForPerson) -> CallToolResult {
 pub(super) fn waiting(waits: &WaitingForPerson) -> ErrorData {
     let about = json!({
         CALL_KEY: waits.call.to_string(),
-        APPROVAL_KEY: waits.approval.to_string(),
+        key_of(waits.about): waits.about.to_string(),
     });
     ErrorData::internal_error(waits.to_string(), Some(about))
+}
+
+fn key_of(about: ForPerson) -> &'static str {
+    match about {
+        ForPerson::Approval(_) => APPROVAL_KEY,
+        ForPerson::Question(_) => QUESTION_KEY,
+    }
 }
 
 fn about(outcome: &Outcome) -> Value {

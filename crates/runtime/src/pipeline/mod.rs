@@ -40,6 +40,7 @@
 mod admit;
 mod approval_form;
 mod approve;
+mod ask_person;
 mod await_answer;
 mod call_state;
 mod decide;

@@ -75,6 +75,8 @@ pub(super) struct RunReports {
     /// Tells the tool to end, for that reason or because its time is up. Most tools end before they
     /// ask.
     stop: OnceLock<CancellationToken>,
+    /// That a person was to be asked, and nobody was there.
+    pub(super) nobody: OnceLock<()>,
 }
 
 impl RunReports {
@@ -93,6 +95,7 @@ impl RunReports {
             items: AtomicU64::new(0),
             cancel,
             stop: OnceLock::new(),
+            nobody: OnceLock::new(),
         }
     }
 

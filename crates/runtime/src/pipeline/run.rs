@@ -15,6 +15,7 @@ use haft_contract::{
     context::{CallParts, RunLimits as _},
     erased::{ErasedTool, ParsedInput, ToolReply},
     ops::World,
+    outcome::DeniedBy,
     progress::NoProgress,
     spec::Audience,
 };
@@ -23,6 +24,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     PlannedCall, StartedCall,
+    ask_person::PersonOfCall,
     reports::{ItemCaps, RunReports},
 };
 use crate::{
@@ -100,6 +102,7 @@ pub async fn run(started: StartedCall) -> FinishedCall {
         background: Arc::<Guard>::clone(&guard),
         todo: Arc::<Guard>::clone(&guard),
         memory: Arc::<Guard>::clone(&guard),
+        person: Arc::new(PersonOfCall::new(&guard, &reports)),
         seen: Arc::<Guard>::clone(&guard),
         past: Arc::<Guard>::clone(&guard),
         output: Arc::<RunReports>::clone(&reports),
@@ -130,7 +133,12 @@ pub async fn run(started: StartedCall) -> FinishedCall {
     if !guard.changes.is_idle() {
         Box::pin(guard.look_after_commands()).await;
     }
-    call.facts.timings.ran = began.elapsed();
+    let asked = reports.clock.held();
+    call.facts.timings.asked += asked;
+    call.facts.timings.ran = began.elapsed().saturating_sub(asked);
+    if reports.nobody.get().is_some() {
+        call.facts.denied_by = Some(DeniedBy::NobodyToAsk);
+    }
     call.recording.note(CallEvent::RunEnded);
     FinishedCall {
         planned: RunningCall { call, plan },

@@ -10,7 +10,7 @@ use haft_contract::{
     erased::{ErasedTool, WithheldReason},
     host::{Policy, ToolFacts, Visibility},
     identity::Scope,
-    spec::Audience,
+    spec::{Audience, Requirement},
 };
 use jsonschema::Validator;
 use serde_json::{Value, json};
@@ -173,12 +173,18 @@ impl Entry {
         needed.find(|scope| !principal.scopes.contains(*scope))
     }
 
-    /// Whether a principal is shown the tool: it is for models, not quarantined, within their scopes
-    /// and not denied for every input.
+    /// Whether it is of no use where nobody can be asked something.
+    pub fn needs_person(&self) -> bool {
+        self.spec.requires.contains(&Requirement::Person)
+    }
+
+    /// Whether a principal is shown the tool: it is for models, not quarantined, within their scopes,
+    /// of use in their session and not denied for every input.
     pub fn is_shown_to(&self, principal: &Principal, policy: &dyn Policy) -> bool {
         self.is_listed()
             && self.quarantine().is_none()
             && self.missing_scope(principal).is_none()
+            && !(self.needs_person() && principal.is_unattended())
             && policy.visibility(principal, &self.facts()) == Visibility::Advertised
     }
 

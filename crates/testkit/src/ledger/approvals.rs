@@ -239,6 +239,7 @@ impl ApprovalStore for MemoryLedger {
             self.reachable()?;
             let mut state = self.lock();
             state.grants.end_session(tenant, session);
+            state.agent_questions.end_session(tenant, session, at);
             for kept in state.approvals.of(tenant) {
                 let approval = kept.at(Some(at));
                 let usable = matches!(
@@ -286,12 +287,12 @@ impl ApprovalStore for MemoryLedger {
 }
 
 /// Whether two principals count as one for an approval.
-fn asks_for(one: &Principal, other: &Principal) -> bool {
+pub(super) fn asks_for(one: &Principal, other: &Principal) -> bool {
     (&one.tenant, &one.user, &one.agent, &one.session)
         == (&other.tenant, &other.user, &other.agent, &other.session)
 }
 
-fn no_such_question() -> LedgerError {
+pub(super) fn no_such_question() -> LedgerError {
     LedgerError::new(LedgerErrorKind::NotFound, "there is no such question")
 }
 

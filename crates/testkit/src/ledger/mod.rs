@@ -5,11 +5,13 @@
 //! `haft-ledger`. Read next: `record` for how events become rows, `artifacts` for kept bytes.
 
 mod accepted;
+mod agent_questions;
 mod approvals;
 mod artifacts;
 mod grants;
 mod history;
 mod memories;
+mod open_call;
 mod record;
 
 use std::{
@@ -25,18 +27,21 @@ use haft_contract::{
     WorkspaceId,
     event::{CallEvent, RecordedEvent},
     host::{
-        Acceptance, ApprovalStore, ArtifactId, ArtifactStore, CallRecord, ClaimedCall, Durability,
-        Epoch, GrantStore, History, Ledger, LedgerError, LedgerErrorKind, MemoryStore, Timestamp,
+        Acceptance, AgentQuestionStore, ApprovalStore, ArtifactId, ArtifactStore, CallRecord,
+        ClaimedCall, Epoch, GrantStore, History, Ledger, LedgerError, LedgerErrorKind, MemoryStore,
+        Timestamp,
     },
     memory::Memory,
     ops::FileVersion,
 };
 use serde_json::Value;
-use tokio::sync::watch;
 
 pub use artifacts::MemoryArtifacts;
 
-use self::{accepted::AcceptedCalls, approvals::Approvals, grants::Grants};
+use self::{
+    accepted::AcceptedCalls, agent_questions::AgentQuestions, approvals::Approvals, grants::Grants,
+    open_call::OpenCall,
+};
 
 /// The most rows kept; a test that writes more is broken.
 pub const MAX_ROWS: usize = 1_000_000;
@@ -62,6 +67,7 @@ struct State {
     durable: usize,
     seen: BTreeMap<SeenKey, FileVersion>,
     approvals: Approvals,
+    agent_questions: AgentQuestions,
     grants: Grants,
     accepted: AcceptedCalls,
     /// What each session has used, except for built-ins.
@@ -149,6 +155,7 @@ impl MemoryLedger {
             rows,
             calls,
             seen: state.seen.clone(),
+            agent_questions: state.agent_questions.clone(),
             approvals: state.approvals.clone(),
             grants: state.grants.clone(),
             accepted: state.accepted.clone(),
@@ -373,6 +380,10 @@ impl Ledger for MemoryLedger {
         Arc::new(self.clone())
     }
 
+    fn agent_questions(&self) -> Arc<dyn AgentQuestionStore> {
+        Arc::new(self.clone())
+    }
+
     fn grants(&self) -> Arc<dyn GrantStore> {
         Arc::new(self.clone())
     }
@@ -458,19 +469,6 @@ impl Ledger for MemoryLedger {
     }
 }
 
-/// Whether an event is a start that depends on an approval, on grants or on what was read.
-fn is_checked_start(happened: &RecordedEvent) -> bool {
-    match &happened.event {
-        CallEvent::Started {
-            approval,
-            grants,
-            read_from,
-            ..
-        } => approval.is_some() || !grants.is_empty() || read_from.is_some(),
-        _ => false,
-    }
-}
-
 fn session_key(tenant: &TenantId, session: &SessionId) -> (TenantId, SessionId) {
     (tenant.clone(), session.clone())
 }
@@ -494,103 +492,4 @@ fn whose(principal: &Principal) -> String {
     } = principal;
     // No identifier contains a line break.
     format!("{tenant}\n{user}\n{agent}\n{session}\n{session_kind}")
-}
-
-struct OpenCall {
-    ledger: MemoryLedger,
-    tenant: String,
-    call: CallId,
-    settled: watch::Sender<bool>,
-    /// The claim that holds it, if it was claimed.
-    claim: Option<Epoch>,
-}
-
-impl OpenCall {
-    fn new(ledger: &MemoryLedger, tenant: &TenantId, call: CallId) -> Self {
-        Self {
-            ledger: ledger.clone(),
-            tenant: tenant.to_string(),
-            call,
-            settled: watch::Sender::new(false),
-            claim: None,
-        }
-    }
-
-    /// Whether writes for the call still count.
-    fn holds(&self, state: &State) -> Result<(), LedgerError> {
-        match self.claim {
-            Some(epoch) if !state.accepted.holds(&self.tenant, self.call, epoch) => {
-                Err(accepted::superseded(epoch))
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-}
-
-impl CallRecord for OpenCall {
-    fn append(
-        &self,
-        events: Vec<RecordedEvent>,
-        durability: Durability,
-    ) -> BoxFuture<'_, Result<(), LedgerError>> {
-        Box::pin(async move {
-            self.ledger.reachable()?;
-            {
-                let mut state = self.ledger.lock();
-                self.holds(&state)?;
-                let mut calls = state.calls.iter();
-                let open = calls.find(|call| call.id == self.call && !call.settled);
-                if let Some(principal) = open.map(|call| Arc::clone(&call.principal)) {
-                    let start = events
-                        .iter()
-                        .position(is_checked_start)
-                        .unwrap_or(events.len());
-                    let (before, from_start) = events.split_at(start);
-                    state.append(&self.tenant, before);
-                    state.use_up(&principal, from_start)?;
-                    state.append(&self.tenant, from_start);
-                }
-            }
-            match durability {
-                Durability::Queued => Ok(()),
-                Durability::Durable => self.ledger.commit(),
-            }
-        })
-    }
-
-    fn settle(&self, events: Vec<RecordedEvent>) {
-        let mut state = self.ledger.lock();
-        if self.holds(&state).is_err() {
-            for happened in &events {
-                if let CallEvent::Settled { .. } = &happened.event {
-                    let body = record::body(&happened.event);
-                    state.push(&self.tenant, self.call, happened.at, "settled_late", body);
-                }
-            }
-            self.settled.send_replace(true);
-            return;
-        }
-        let mut open = state
-            .calls
-            .iter_mut()
-            .filter(|call| call.id == self.call && !call.settled);
-        if let Some(call) = open.next() {
-            call.settled = true;
-            let principal = Arc::clone(&call.principal);
-            // A start among the last events has happened, whatever it depended on.
-            let _ = state.use_up(&principal, &events);
-            state.append(&self.tenant, &events);
-        }
-        self.settled.send_replace(true);
-    }
-
-    fn settled(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
-        Box::pin(async move {
-            let mut settled = self.settled.subscribe();
-            // The sender lives in `self`, so only a settlement ends the wait.
-            let _ = settled.wait_for(|settled| *settled).await;
-            self.ledger.commit()?;
-            self.holds(&self.ledger.lock())
-        })
-    }
 }

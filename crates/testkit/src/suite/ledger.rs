@@ -2,6 +2,7 @@
 //! `ledger_suite!`.
 
 mod acceptance;
+mod agent_questions;
 mod approvals;
 mod artifacts;
 mod facts;
@@ -20,6 +21,7 @@ use haft_contract::{
 };
 
 pub use acceptance::*;
+pub use agent_questions::*;
 pub use approvals::*;
 pub use artifacts::*;
 pub use facts::*;
@@ -87,6 +89,11 @@ super::suite! { $
     ap_04_another_tenants_question_is_unknown,
     ap_05_a_closed_question_takes_no_answer,
     ap_10_a_question_survives_reopening,
+    an_agents_question_is_asked_and_received_once,
+    an_agents_question_is_no_approval_and_an_approval_no_question,
+    whoever_waits_for_an_agents_question_is_told,
+    an_agents_question_ends,
+    an_agents_question_survives_reopening,
     a_grant_holds_where_it_was_made_for,
     a_grant_knows_its_workspace_by_id,
     a_grant_ends,

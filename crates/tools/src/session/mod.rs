@@ -1,3 +1,4 @@
 //! Tools about the session itself.
 
+pub mod clarify;
 pub mod todo;

@@ -12,6 +12,7 @@
 
 mod bash;
 mod calls;
+mod clarify;
 mod conflict;
 mod copy;
 mod edit;

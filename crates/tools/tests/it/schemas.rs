@@ -62,23 +62,24 @@ fn the_catalog_is_complete_and_sorted() {
     );
 }
 
-/// What a later session reads is offered only where configuration says so.
+/// What a later session reads, and what interrupts a person, is offered only where configuration says so.
 #[test]
-fn memory_is_offered_where_it_is_configured_and_nowhere_else() {
+fn some_tools_are_offered_where_they_are_configured_and_nowhere_else() {
     let names: Vec<String> = optional()
         .iter()
         .map(|tool| tool.name().to_string())
         .collect();
-    let memory = [
+    let named = [
+        "clarify",
         "memory_forget",
         "memory_get",
         "memory_save",
         "memory_search",
     ];
-    assert_eq!(names, memory);
+    assert_eq!(names, named);
     let types = Factory::builtin();
     let known: Vec<&str> = types.types().collect();
-    assert!(memory.iter().all(|name| known.contains(name)), "{known:?}");
+    assert!(named.iter().all(|name| known.contains(name)), "{known:?}");
 }
 
 /// R6: these names resolve to the built-in tools.

@@ -44,6 +44,10 @@ tools! {
         fails {"command": "echo half; exit 3"} ["half", "3"],
         fails {"command": "echo half; kill -KILL $$"} ["half", "9"]
     ];
+    clarify: {"question": "Which?"}, [
+        fails {"question": " "} ["/question"],
+        fails {"question": "Which?", "options": ["one"]} ["/options"]
+    ];
     copy: {"source": "a", "destination": "b"}, [
         succeeds {"source": "known.txt", "destination": "copy.txt"} ["known.txt", "copy.txt"],
         fails {"source": "missing.txt", "destination": "other.txt"} ["missing.txt"]

@@ -7,10 +7,14 @@ use std::sync::Arc;
 
 use haft_contract::{
     Principal, SessionKind,
-    host::{ApprovalAnswer, ApprovalRequest, Approver},
+    host::{AgentQuestionAnswer, AgentQuestionRequest, ApprovalAnswer, ApprovalRequest, Approver},
 };
 
-use super::question::{Form, PersonAnswer, QuestionText, Window};
+use super::{
+    agent_question::QuestionForm,
+    for_person::ForPerson,
+    question::{Form, PersonAnswer, QuestionText, Window},
+};
 use crate::{
     client::Client as _,
     server::{line::CallLine, live::LiveCalls},
@@ -68,13 +72,9 @@ impl ProtocolApprover {
         }
         let window = line.window();
         let form = Form::new((self.draw)(request, window)?, window);
-        let boxed = Box::new(request.clone());
-        let answers = line.put(vec![form.question()], Some(boxed)).await.ok()?;
-        // The name is only the client's claim, and is used for its person.
-        let by = match line.client() {
-            Some(client) => format!("mcp:{client}"),
-            None => "mcp".to_owned(),
-        };
+        let about = (ForPerson::Approval(request.id), request.expires);
+        let answers = line.put(vec![form.question()], Some(about)).await.ok()?;
+        let by = name_at(line);
         match form.read(answers.first()?) {
             PersonAnswer::Allow(grant) => Some(ApprovalAnswer::Approved {
                 by,
@@ -98,8 +98,40 @@ impl Approver for ProtocolApprover {
         // Nobody answers at the client. The request that serves it is notified anyway, because the
         // client should know what its call waits for. The runtime drops this future once there is
         // an answer.
-        let _ = line.put(Vec::new(), Some(Box::new(request))).await;
+        let about = (ForPerson::Approval(request.id), request.expires);
+        let _ = line.put(Vec::new(), Some(about)).await;
         ApprovalAnswer::Elsewhere
+    }
+
+    fn nobody_replies(&self, _: &Principal) -> Option<String> {
+        None
+    }
+
+    async fn put(&self, request: AgentQuestionRequest) -> AgentQuestionAnswer {
+        let Some(line) = self.calls.line(request.call) else {
+            return AgentQuestionAnswer::Elsewhere;
+        };
+        let about = (ForPerson::Question(request.id), request.expires);
+        if line.abilities().elicit_form && self.asks_at_the_client(&request.principal) {
+            let agent = request.principal.agent.as_str();
+            let form = QuestionForm::new(&request.question, agent, line.window());
+            let answers = line.put(vec![form.question()], Some(about)).await;
+            let reply = answers.ok().and_then(|answers| form.read(answers.first()?));
+            if let Some(reply) = reply {
+                let by = name_at(&line);
+                return AgentQuestionAnswer::Said { by, reply };
+            }
+        }
+        let _ = line.put(Vec::new(), Some(about)).await;
+        AgentQuestionAnswer::Elsewhere
+    }
+}
+
+/// The name of whoever answers at a client. It is only the client's claim, and is used for its person.
+fn name_at(line: &CallLine) -> String {
+    match line.client() {
+        Some(client) => format!("mcp:{client}"),
+        None => "mcp".to_owned(),
     }
 }
 

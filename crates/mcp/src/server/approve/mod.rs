@@ -10,7 +10,9 @@
 //! keeps the calls that no request waits for; `seal` makes the states with which clients claim
 //! them.
 
+mod agent_question;
 mod approver;
+mod for_person;
 mod open;
 mod parked;
 mod question;
@@ -22,6 +24,7 @@ mod wire;
 
 pub use self::{
     approver::{DrawQuestion, Elicitation, ProtocolApprover},
+    for_person::ForPerson,
     parked::{KEPT, PARKED_CALLS},
     question::{GrantChoice, QuestionText, Window},
     serve::APPROVAL_WAIT,

@@ -7,9 +7,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use haft_contract::host::{ApprovalId, Timestamp};
+use haft_contract::host::Timestamp;
 use serde_json::Value;
 
+use super::for_person::ForPerson;
 use crate::{
     client::{AskError, Question, QuestionKind},
     server::line::LineQuestion,
@@ -35,7 +36,7 @@ const INVALID_PARAMS: i64 = -32602;
 /// The questions a call asks together, and the answers so far.
 pub(super) struct OpenQuestion {
     asks: LineQuestion,
-    approval: Option<(ApprovalId, Timestamp)>,
+    for_person: Option<(ForPerson, Timestamp)>,
     asked: Vec<AskedQuestion>,
 }
 
@@ -63,11 +64,11 @@ impl OpenQuestion {
         if asks.is_unwanted() {
             return None;
         }
-        if let Some(approval) = &asks.approval {
+        if let Some((about, _)) = asks.for_person {
             let keys =
-                (0..asks.questions.len()).map(|n| format!("{OURS}approval:{}:{n}", approval.id));
+                (0..asks.questions.len()).map(|n| format!("{OURS}{}:{about}:{n}", about.word()));
             return Some(Self {
-                approval: Some((approval.id, approval.expires)),
+                for_person: asks.for_person,
                 asked: keys.map(AskedQuestion::new).collect(),
                 asks,
             });
@@ -79,15 +80,15 @@ impl OpenQuestion {
         let questions = asks.questions.iter();
         let keys = questions.map(|question| unused(&question.key, round, used));
         Some(Self {
-            approval: None,
+            for_person: None,
             asked: keys.map(AskedQuestion::new).collect(),
             asks,
         })
     }
 
-    /// The approval that is asked for, and when the question lapses.
-    pub(super) fn approval(&self) -> Option<(ApprovalId, Timestamp)> {
-        self.approval
+    /// What a person is asked, and when the question lapses.
+    pub(super) fn for_person(&self) -> Option<(ForPerson, Timestamp)> {
+        self.for_person
     }
 
     /// Whether nobody waits for the answer any more.

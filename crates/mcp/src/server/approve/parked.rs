@@ -120,7 +120,7 @@ impl ParkedCalls {
     ) -> Result<Instant, ParkingFull> {
         held.ongoing.goes_on_alone();
         let call = held.ongoing.live().id();
-        let lapses = held.ongoing.approval();
+        let lapses = held.ongoing.for_person();
         let left = lapses.map_or(Duration::ZERO, |(_, expires)| expires.since(now));
         let until = Instant::now() + left + KEPT;
         {

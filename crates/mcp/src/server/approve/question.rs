@@ -8,7 +8,7 @@
 //! client ([`Window`]) therefore cannot be allowed through it: the form has no fields and says so,
 //! and accepting it leaves the question open.
 
-use haft_contract::host::{ApprovalId, GrantRequest};
+use haft_contract::{displayed::most_columns, host::GrantRequest};
 use serde_json::{Map, Value, json};
 
 use crate::client::{Question, QuestionKind};
@@ -51,9 +51,9 @@ impl Window {
         }
     }
 
-    fn holds(self, text: &str) -> bool {
+    pub(super) fn holds(self, text: &str) -> bool {
         let fits = |line: &str| {
-            let columns: usize = line.chars().map(columns).sum();
+            let columns: usize = line.chars().map(most_columns).sum();
             self.columns.is_none_or(|most| columns <= most)
         };
         text.len() <= MAX_MESSAGE_BYTES
@@ -74,15 +74,6 @@ fn shows_all(version: Option<&str>) -> bool {
     let parts = version.unwrap_or_default().split('.');
     let parts: Result<Vec<u32>, _> = parts.map(str::parse).collect();
     parts.is_ok_and(|parts| parts.as_slice() <= CLAUDE_SHOWS_ALL.as_slice())
-}
-
-/// The greatest possible width of a character. None before U+1100 is wide; neither are the symbols
-/// of Haft's own margins.
-fn columns(c: char) -> usize {
-    match c {
-        ..'\u{1100}' | '…' | '│' | '↳' | '⟨' | '⟩' | '⇥' => 1,
-        _ => 2,
-    }
 }
 
 /// The only field of the form.
@@ -144,11 +135,6 @@ enum Accept {
     Nothing,
 }
 
-/// The shell commands that answer a question.
-pub(super) fn commands(id: ApprovalId) -> String {
-    format!("`haft approve {id}`, `haft deny {id}`, or `haft approvals --watch`")
-}
-
 impl Form {
     /// The form for a question at a client with this window.
     pub(super) fn new(question: QuestionText, window: Window) -> Self {
@@ -190,7 +176,7 @@ impl Form {
     }
 }
 
-fn elicit(message: &str, properties: Map<String, Value>) -> Question {
+pub(super) fn elicit(message: &str, properties: Map<String, Value>) -> Question {
     Question {
         key: String::new(),
         kind: QuestionKind::Elicit,

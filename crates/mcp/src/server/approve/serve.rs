@@ -3,10 +3,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use haft_contract::{
-    CallId, Outcome, Principal,
-    host::{ApprovalId, Clock as _},
-};
+use haft_contract::{CallId, Outcome, Principal, host::Clock as _};
 use haft_runtime::SystemClock;
 use rmcp::{
     ErrorData,
@@ -14,8 +11,8 @@ use rmcp::{
 };
 
 use super::{
+    for_person::ForPerson,
     parked::{HeldCall, PARKED_CALLS, ParkReason, ParkedCalls, ParkingFull},
-    question,
     seal::{CallOwner, RequestDigest},
     serve_wait::{Caller, OngoingCall, QuestionChannel, WaitEnd},
     tasks, wire,
@@ -67,18 +64,18 @@ pub(crate) enum CallReply {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitingForPerson {
     pub(crate) call: CallId,
-    pub(crate) approval: ApprovalId,
+    pub(crate) about: ForPerson,
 }
 
 impl fmt::Display for WaitingForPerson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "this call waits until a person approves it, and nobody has answered yet; nothing has \
-             happened so far\nquestion: {}\nhint: a person answers with {}; then make the same call \
-             again, with the same arguments, to get its result. This does not ask anybody twice",
-            self.approval,
-            question::commands(self.approval)
+            "{}\nquestion: {}\nhint: a person answers with {}; then make the same call again, with the \
+             same arguments, to get its result. This does not ask anybody twice",
+            self.about.sentence(),
+            self.about,
+            self.about.commands()
         )
     }
 }
@@ -135,13 +132,13 @@ impl Approvals {
                     }
                 }
                 WaitEnd::Task => return self.as_task(held, owner),
-                WaitEnd::Left(approval) => {
+                WaitEnd::Left(about) => {
                     let call = held.ongoing.live().id();
                     let now = SystemClock.now();
                     let so_far = SoFar::of(&held.ongoing);
                     let parked = self.parking.park(held, ParkReason::AskedAgain, now);
                     parked.map_err(|full| so_far.full(full))?;
-                    return Ok(CallReply::Waits(WaitingForPerson { call, approval }));
+                    return Ok(CallReply::Waits(WaitingForPerson { call, about }));
                 }
             }
         }
@@ -266,7 +263,7 @@ enum SoFar {
 
 impl SoFar {
     fn of(ongoing: &OngoingCall) -> Self {
-        match ongoing.approval() {
+        match ongoing.for_person() {
             Some(_) => Self::Waited,
             None => Self::Began,
         }

@@ -14,18 +14,13 @@ use std::{
 };
 
 use futures::future::FutureExt as _;
-use haft_contract::{
-    Outcome,
-    future::BoxFuture,
-    host::{ApprovalId, Timestamp},
-    progress::RenderedProgress,
-};
+use haft_contract::{Outcome, future::BoxFuture, host::Timestamp, progress::RenderedProgress};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
+    for_person::ForPerson,
     open::{OpenQuestion, UnansweredQuestion},
-    question,
 };
 use crate::{
     client::{AskError, ClientAbilities},
@@ -83,7 +78,7 @@ pub(crate) enum WaitEnd {
     /// The call goes on as a task.
     Task,
     /// The call waits for a person for longer than the client should.
-    Left(ApprovalId),
+    Left(ForPerson),
     /// The client is gone.
     Gone,
 }
@@ -123,8 +118,8 @@ impl OngoingCall {
     }
 
     /// The question a person has to answer, and when it lapses.
-    pub(super) fn approval(&self) -> Option<(ApprovalId, Timestamp)> {
-        self.open.iter().find_map(OpenQuestion::approval)
+    pub(super) fn for_person(&self) -> Option<(ForPerson, Timestamp)> {
+        self.open.iter().find_map(OpenQuestion::for_person)
     }
 
     /// What the client still has to answer.
@@ -162,7 +157,7 @@ impl OngoingCall {
 
     fn take_up(&mut self, asks: LineQuestion) {
         let round = self.rounds;
-        self.rounds += usize::from(asks.approval.is_none());
+        self.rounds += usize::from(asks.for_person.is_none());
         self.open
             .extend(OpenQuestion::new(asks, round, &mut self.keys));
     }
@@ -180,7 +175,7 @@ impl OngoingCall {
         loop {
             self.open.retain(|open| !open.is_stale());
             let unanswered = self.unanswered(abilities);
-            let approval = self.approval().map(|(id, _)| id);
+            let for_person = self.for_person().map(|(id, _)| id);
             match reach {
                 // A client that can show the question to its person does so while its model waits.
                 // With a task, Claude Code lets the model continue without the result.
@@ -189,11 +184,11 @@ impl OngoingCall {
                 {
                     return WaitEnd::Asks;
                 }
-                QuestionChannel::RoundsAndTasks if approval.is_some() => return WaitEnd::Task,
+                QuestionChannel::RoundsAndTasks if for_person.is_some() => return WaitEnd::Task,
                 QuestionChannel::Rounds | QuestionChannel::RoundsAndTasks => {}
                 QuestionChannel::Direct => carry(&mut asking, unanswered, caller),
             }
-            standing = WaitingQuestion::of(approval, standing);
+            standing = WaitingQuestion::of(for_person, standing);
             // While a person is asked at the client, the client waits as long as they take.
             let gives_up = asking.is_empty().then_some(patience);
             let Self { live, open, .. } = self;
@@ -276,7 +271,7 @@ enum WaitTick {
     /// Tell the client that its call is alive.
     Tell(String),
     /// The client has waited long enough.
-    GiveUp(ApprovalId),
+    GiveUp(ForPerson),
 }
 
 /// Waits for what is due next; forever if no question is open.
@@ -291,13 +286,13 @@ async fn next_beat(standing: &mut Option<WaitingQuestion>, gives_up: Option<Dura
     }
     tokio::time::sleep_until(standing.beat).await;
     standing.beat = Instant::now() + HEARTBEAT;
-    let commands = question::commands(standing.id);
+    let commands = standing.id.commands();
     WaitTick::Tell(format!("waits for a person: {commands}"))
 }
 
 /// A question that waits for a person.
 struct WaitingQuestion {
-    id: ApprovalId,
+    id: ForPerson,
     since: Instant,
     /// When the client is next told.
     beat: Instant,
@@ -305,8 +300,8 @@ struct WaitingQuestion {
 
 impl WaitingQuestion {
     /// The question that is open now, given the one that was open before.
-    fn of(approval: Option<ApprovalId>, before: Option<Self>) -> Option<Self> {
-        let id = approval?;
+    fn of(for_person: Option<ForPerson>, before: Option<Self>) -> Option<Self> {
+        let id = for_person?;
         let now = Instant::now();
         let fresh = Self {
             id,

@@ -16,7 +16,7 @@ use rmcp::model::{DetailedTask, JsonObject, Task, TaskPayload, TaskStatus};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{question, serve_wait::OngoingCall, wire};
+use super::{serve_wait::OngoingCall, wire};
 use crate::{
     client::ClientAbilities,
     server::result::{self, StructuredContent},
@@ -89,9 +89,9 @@ fn describe(ongoing: &OngoingCall, status: TaskStatus, until: Instant) -> Task {
     let task = Task::new(call.to_string(), status, rfc3339(made), rfc3339(now))
         .with_ttl_ms(u64::try_from(lives.as_millis()).unwrap_or(u64::MAX))
         .with_poll_interval_ms(u64::try_from(POLL.as_millis()).unwrap_or(u64::MAX));
-    match ongoing.approval() {
+    match ongoing.for_person() {
         Some((id, _)) if !status.is_terminal() => {
-            let commands = question::commands(id);
+            let commands = id.commands();
             task.with_status_message(format!("waits for a person: {commands}"))
         }
         Some(_) | None => task,
