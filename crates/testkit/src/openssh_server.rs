@@ -97,12 +97,13 @@ impl OpenSshServer {
     /// The keys of `[ssh]` with which a connection succeeds, as TOML.
     pub fn settings(&self, root: &Path) -> String {
         format!(
-            "destination = \"tester@127.0.0.1\"\nroot = {root:?}\nport = {}\n\
-             identity_file = {:?}\nknown_hosts_file = {:?}\nconfig_file = {:?}\n",
+            "destination = \"tester@127.0.0.1\"\nroot = '{}'\nport = {}\n\
+             identity_file = '{}'\nknown_hosts_file = '{}'\nconfig_file = '{}'\n",
+            root.display(),
             self.port,
-            self.file("user_key"),
-            self.file("known_hosts"),
-            self.file("config"),
+            self.file("user_key").display(),
+            self.file("known_hosts").display(),
+            self.file("config").display(),
         )
     }
 }
