@@ -298,8 +298,8 @@ mod tests {
         let names: Vec<&str> = tools.iter().map(|tool| tool.name().as_str()).collect();
         let types: Vec<&str> = factory.types().collect();
         // These are offered only where configuration names them.
-        let named = |name: &str| name.starts_with("memory_") || name == "clarify";
-        let by_default = types.iter().filter(|name| !named(name));
+        let optional = |name: &str| name.starts_with("memory_") || name == "clarify";
+        let by_default = types.iter().filter(|name| !optional(name));
         assert_eq!(by_default.copied().collect::<Vec<_>>(), names);
         for name in types {
             let built = factory.build(&entry(json!({"type": name, "name": "mine"})));

@@ -295,7 +295,7 @@ impl Change for Ask {
 struct Reply {
     tenant: TenantId,
     id: AgentQuestionId,
-    reply: GivenReply,
+    given: GivenReply,
     by: Answerer,
     at: Timestamp,
 }
@@ -310,7 +310,7 @@ impl Change for Reply {
     }
 
     fn prepare(&mut self, redactor: &Redactor) {
-        if let GivenReply::Text(text) = &mut self.reply {
+        if let GivenReply::Text(text) = &mut self.given {
             let mut clean = redactor.text(text).into_owned();
             clean.truncate(clean.floor_char_boundary(MAX_REPLY_BYTES));
             *text = clean;
@@ -324,7 +324,7 @@ impl Change for Reply {
         else {
             return Ok(Err(ReplyError::Unknown));
         };
-        let (state, text) = match asked.takes(&self.reply, &self.by) {
+        let (state, text) = match asked.takes(&self.given, &self.by) {
             Ok(GivenReply::Text(text)) => (ANSWERED, Some(text)),
             Ok(GivenReply::Decline) => (DECLINED, None),
             Err(error) => return Ok(Err(error)),
@@ -468,7 +468,7 @@ impl AgentQuestionStore for Approvals {
             let change = Reply {
                 tenant,
                 id,
-                reply,
+                given: reply,
                 by,
                 at,
             };

@@ -69,17 +69,20 @@ fn some_tools_are_offered_where_they_are_configured_and_nowhere_else() {
         .iter()
         .map(|tool| tool.name().to_string())
         .collect();
-    let named = [
+    let optional_ones = [
         "clarify",
         "memory_forget",
         "memory_get",
         "memory_save",
         "memory_search",
     ];
-    assert_eq!(names, named);
+    assert_eq!(names, optional_ones);
     let types = Factory::builtin();
     let known: Vec<&str> = types.types().collect();
-    assert!(named.iter().all(|name| known.contains(name)), "{known:?}");
+    assert!(
+        optional_ones.iter().all(|name| known.contains(name)),
+        "{known:?}"
+    );
 }
 
 /// R6: these names resolve to the built-in tools.

@@ -45,16 +45,12 @@ impl<'a> QuestionForm<'a> {
 
     /// The request that shows it to a person.
     pub(super) fn question(&self) -> Question {
-        let mut question = elicit(&self.message, self.fields());
         let required: &[&str] = match (self.fits, self.asked.options(), self.asked.allows_other()) {
             (true, [], _) => &[WORDS],
             (true, _, false) => &[CHOICE],
             (true, _, true) | (false, _, _) => &[],
         };
-        if !required.is_empty() {
-            question.parameters["requestedSchema"]["required"] = json!(required);
-        }
-        question
+        elicit(&self.message, self.fields(), required)
     }
 
     fn fields(&self) -> Map<String, Value> {

@@ -141,7 +141,7 @@ impl Form {
         let QuestionText { text, mut choices } = question;
         if !window.holds(&text) {
             return Self {
-                question: elicit(NOT_HERE, Map::new()),
+                question: elicit(NOT_HERE, Map::new(), &[]),
                 accept: Accept::Nothing,
             };
         }
@@ -153,7 +153,7 @@ impl Form {
             is_new
         });
         Self {
-            question: elicit(&text, fields(&choices)),
+            question: elicit(&text, fields(&choices), &[]),
             accept: Accept::Allows(choices),
         }
     }
@@ -176,14 +176,21 @@ impl Form {
     }
 }
 
-pub(super) fn elicit(message: &str, properties: Map<String, Value>) -> Question {
+pub(super) fn elicit(message: &str, properties: Map<String, Value>, required: &[&str]) -> Question {
+    let mut schema = Map::from_iter([
+        ("type".to_owned(), json!("object")),
+        ("properties".to_owned(), Value::Object(properties)),
+    ]);
+    if !required.is_empty() {
+        schema.insert("required".to_owned(), json!(required));
+    }
     Question {
         key: String::new(),
         kind: QuestionKind::Elicit,
         parameters: json!({
             "mode": "form",
             "message": message,
-            "requestedSchema": {"type": "object", "properties": properties},
+            "requestedSchema": schema,
         }),
     }
 }
