@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::wire::{MAX_NAME_CHARS, VERSION, WirePrincipal, short};
 
 #[derive(Serialize)]
-struct Question<'a> {
+struct WireQuestion<'a> {
     version: u32,
     kind: &'static str,
     id: String,
@@ -35,7 +35,7 @@ pub(super) struct WebhookReply {
 /// The body of a question.
 pub(super) fn body(request: &AgentQuestionRequest, now: Timestamp) -> Vec<u8> {
     let (asked, principal) = (&request.question, &request.principal);
-    let question = Question {
+    let question = WireQuestion {
         version: VERSION,
         kind: "question",
         id: request.id.to_string(),

@@ -160,6 +160,9 @@ fn a_statement_without_its_tenant_finds_nothing() {
         a_claim_is_exclusive,
         a_superseded_claim_cannot_settle,
         a_claimed_call_outlives_whoever_claimed_it,
+        an_agents_question_is_asked_and_received_once,
+        an_agents_question_is_no_approval_and_an_approval_no_question,
+        an_agents_question_ends,
     );
     suite::run(carry_over(&record));
     suite::run(async {

@@ -112,8 +112,8 @@ mod tests {
         AgentQuestion::new(text, &options, other).unwrap()
     }
 
-    fn said(text: &str) -> Option<GivenReply> {
-        Some(GivenReply::Text(text.to_owned()))
+    fn words(text: &str) -> GivenReply {
+        GivenReply::Text(text.to_owned())
     }
 
     #[test]
@@ -122,13 +122,16 @@ mod tests {
         let form = QuestionForm::new(&asked, "code", Window::default());
         let accept = |content: Value| json!({"action": "accept", "content": content});
         for (answer, expect) in [
-            (accept(json!({"choice": "Blue"})), said("Blue")),
-            (accept(json!({"words": "green"})), said("green")),
+            (accept(json!({"choice": "Blue"})), Some(words("Blue"))),
+            (accept(json!({"words": "green"})), Some(words("green"))),
             (
                 accept(json!({"choice": "Red", "words": "green"})),
-                said("green"),
+                Some(words("green")),
             ),
-            (accept(json!({"words": "", "choice": "Red"})), said("Red")),
+            (
+                accept(json!({"words": "", "choice": "Red"})),
+                Some(words("Red")),
+            ),
             (accept(json!({"choice": "green"})), None),
             (accept(json!({})), None),
             (accept(Value::Null), None),
