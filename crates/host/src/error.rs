@@ -63,6 +63,12 @@ impl HostError {
     }
 }
 
+/// Reading the record failed.
+pub fn unreadable_record(error: &(dyn Error + 'static)) -> HostError {
+    let hint = "`haft doctor` checks the record";
+    HostError::new(HostErrorKind::Record, chain(error), hint)
+}
+
 /// An error and all its causes, on one line.
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();

@@ -54,7 +54,11 @@ pub(crate) async fn run(args: &DiffArgs, app: &App) -> Result<Exit, Stop> {
     let ledger = app.record().await?;
     let principal = operator(&app.env)?;
     let here = WorkspacesHere::find(&settings, &ledger).await?.ids();
-    let changed = args.selection.find(&ledger, &principal, &here).await?;
+    let changed = args
+        .selection
+        .of(&principal)
+        .find(&ledger, &principal, &here)
+        .await?;
     let artifacts = ledger.artifacts();
     let (mut added, mut removed, mut files) = (0, 0, 0_u64);
     let files_only = |path: &WorkPath| GitPart::of(path).is_none();

@@ -5,10 +5,11 @@ use haft_contract::{
     TenantId, Terminal,
     host::{History as _, Policy as _, StoredCall, StoredEvent},
 };
+use haft_host::call_lookup;
 use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 
-use super::{App, lookup, scope::WorkspaceArgs};
+use super::{App, scope::WorkspaceArgs};
 use crate::{
     exit::Exit,
     stop::Stop,
@@ -54,7 +55,7 @@ struct ExplainView {
 pub(crate) async fn run(args: &ExplainArgs, app: &App) -> Result<Exit, Stop> {
     let places = app.places()?;
     let (ledger, scope) = app.record_of(args.workspaces).await?;
-    let call = lookup::call(&ledger, &args.id, scope.filter()).await?;
+    let call = call_lookup::call(&ledger, &args.id, scope.filter()).await?;
     let events = ledger
         .events(&TenantId::local(), call.id)
         .await

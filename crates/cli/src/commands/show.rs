@@ -5,10 +5,11 @@ use haft_contract::{
     TenantId,
     host::{History as _, Ledger as _},
 };
+use haft_host::call_lookup;
 use haft_tools::undo::{FoldedChanges, git_lines};
 use serde::Serialize;
 
-use super::{App, diff, lookup, scope::WorkspaceArgs};
+use super::{App, diff, scope::WorkspaceArgs};
 use crate::{
     exit::Exit,
     stop::Stop,
@@ -46,7 +47,7 @@ pub(crate) async fn run(args: &ShowArgs, app: &App) -> Result<Exit, Stop> {
     let (ledger, scope) = app.record_of(args.workspaces).await?;
     let tenant = TenantId::local();
     let failed = |error| Stop::ledger(&error);
-    let call = lookup::call(&ledger, &args.id, scope.filter()).await?;
+    let call = call_lookup::call(&ledger, &args.id, scope.filter()).await?;
     let events = ledger.events(&tenant, call.id).await.map_err(failed)?;
     let changes = ledger.changes(&tenant, &[call.id]).await.map_err(failed)?;
     let folded = FoldedChanges::of(&changes);

@@ -8,6 +8,7 @@ use clap::Args;
 use haft_host::{
     ConfiguredScript, HostBuilder,
     config::{
+        Consequences,
         resolve::check,
         trust::{Trust, hex, sha256},
         trusted_changes::TrustedChanges,
@@ -18,7 +19,7 @@ use haft_host::{
 use haft_policy::PolicyChange;
 use serde_json::{Value, json};
 
-use super::{App, approvals::may_answer, consequences::consequences};
+use super::{App, approvals::may_answer};
 use crate::{
     exit::Exit,
     prompt::confirm,
@@ -76,7 +77,7 @@ pub(crate) async fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
     for ConfiguredScript { script, .. } in &scripts {
         script.pin(&mut settings.places.trust);
     }
-    let consequences = consequences(&settings);
+    let consequences = Consequences::of(&settings);
     HostBuilder::to_look(settings)?.assemble().await?;
     if let Some(changes) = &changes {
         confirm_changes(changes, &name, args, app).await?;
@@ -96,7 +97,11 @@ pub(crate) async fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
         Trust::Changed => "trusted again",
         Trust::Never => "trusted",
     };
-    let page = consequences.field("sha256", hex(hash));
+    let page = consequences
+        .lines()
+        .iter()
+        .fold(Page::new(), |page, (name, value)| page.field(name, value))
+        .field("sha256", hex(hash));
     done(app, &path, word, changes.as_ref(), page)
 }
 

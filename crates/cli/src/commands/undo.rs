@@ -9,7 +9,7 @@ use haft_contract::{
     CallEvent, CallRequest, DeniedBy, ErrorKind, Outcome, ProviderId, WorkPath,
     event::RecordedEvent, host::Verdict, ops::GitPart, preview::MAX_PREVIEW_BYTES,
 };
-use haft_host::{WorkspaceSource, this_workspace::WorkspacesHere};
+use haft_host::{WorkspaceSource, selected_calls::SelectedChanges, this_workspace::WorkspacesHere};
 use haft_tools::{
     catalog::undo_tool,
     undo::{FileState, FoldedChanges, MAX_UNDO_PATHS},
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::{
     App,
     call::{AskArgs, CallSetup},
-    selection::{SelectedChanges, SelectionArgs, operator},
+    selection::{SelectionArgs, operator},
 };
 use crate::{
     exit::Exit,
@@ -55,7 +55,11 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
     let ledger = app.record().await?;
     let here = WorkspacesHere::find(&settings, &ledger).await?;
     let among = here.ids();
-    let changed = args.selection.find(&ledger, &principal, &among).await?;
+    let changed = args
+        .selection
+        .of(&principal)
+        .find(&ledger, &principal, &among)
+        .await?;
     let mut notes = notes(&changed);
     let is_git_too_much = git_parts(&changed.folded).len() > MAX_UNDO_PATHS;
     if is_git_too_much {

@@ -14,6 +14,7 @@ pub mod approval_places;
 pub mod backends;
 pub mod catalog;
 pub mod client_questions;
+mod consequences;
 pub mod docker;
 pub mod effective;
 pub mod env;
@@ -42,6 +43,7 @@ pub mod trust;
 pub mod trusted_changes;
 pub mod undo;
 
+pub use consequences::Consequences;
 pub use env::Env;
 pub use resolve::{ConfigPlaces, Settings};
 

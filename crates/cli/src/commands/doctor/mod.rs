@@ -56,7 +56,7 @@ pub(crate) async fn run(args: &DoctorArgs, app: &App) -> Result<Exit, Stop> {
             checks.push(record(&places).await);
             let place = places.data_dir.join("doctor");
             let agents = agents::checks(app, &places);
-            let options = configuration(places, app, &mut checks).await;
+            let options = Box::pin(configuration(places, app, &mut checks)).await;
             checks.extend(agents);
             checks.extend(tiers::prove_all(&options, &place).await);
         }

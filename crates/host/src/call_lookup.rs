@@ -5,7 +5,7 @@ use haft_contract::{
     host::{CallFilter, CallQuery, History, StoredCall},
 };
 
-use crate::{exit::Exit, stop::Stop};
+use crate::error::{HostError, HostErrorKind, unreadable_record};
 
 /// How many calls back an abbreviated id is looked up.
 const MAX_CALLS: usize = 20_000;
@@ -14,17 +14,17 @@ const MAX_CALLS: usize = 20_000;
 const MAX_NAMED: usize = 5;
 
 /// The call with an id or an abbreviated id, wherever it was made, or the last one that a filter means.
-pub(crate) async fn call(
+pub async fn call(
     history: &impl History,
     id: &str,
     last_of: CallFilter,
-) -> Result<StoredCall, Stop> {
+) -> Result<StoredCall, HostError> {
     let tenant = TenantId::local();
     if let Some(id) = CallId::parse(id) {
         let call = history
             .call(&tenant, id)
             .await
-            .map_err(|error| Stop::ledger(&error))?;
+            .map_err(|error| unreadable_record(&error))?;
         return call.ok_or_else(|| unknown(&id.to_string()));
     }
     let last = id == "last";
@@ -37,18 +37,18 @@ pub(crate) async fn call(
     let calls = history
         .calls(&tenant, &query)
         .await
-        .map_err(|error| Stop::ledger(&error))?;
+        .map_err(|error| unreadable_record(&error))?;
     if last {
         return calls.into_iter().next().ok_or_else(|| {
             if is_everywhere {
-                return Stop::new(
-                    Exit::NotFound,
+                return HostError::new(
+                    HostErrorKind::NotFound,
                     "nothing has been recorded yet",
                     "make a call: haft call list path=.",
                 );
             }
-            Stop::new(
-                Exit::NotFound,
+            HostError::new(
+                HostErrorKind::NotFound,
                 "nothing has been recorded in this workspace yet",
                 "make a call (haft call list path=.), or look with `haft log --all-workspaces`",
             )
@@ -68,8 +68,8 @@ pub(crate) async fn call(
                 .map(|call| call.id.to_string())
                 .collect();
             named.insert(0, last.id.to_string());
-            Err(Stop::new(
-                Exit::NotFound,
+            Err(HostError::new(
+                HostErrorKind::NotFound,
                 format!("{several} ids begin with `{id}`"),
                 format!("give more of it: {}", named.join(", ")),
             ))
@@ -77,9 +77,9 @@ pub(crate) async fn call(
     }
 }
 
-fn unknown(id: &str) -> Stop {
-    Stop::new(
-        Exit::NotFound,
+fn unknown(id: &str) -> HostError {
+    HostError::new(
+        HostErrorKind::NotFound,
         format!("no call `{id}` is on record"),
         "`haft log` lists the calls; `last` is the newest one",
     )
