@@ -343,7 +343,7 @@ fn r7_a_configured_tool_has_its_own_name() {
     stage.write("haft.toml", "[[tools]]\ntype = \"bsh\"\nname = \"x\"\n");
     let error = stage.haft(&["trust"]).fails(7);
     assert!(
-        error.contains("haft.toml:1") && error.contains("bash, copy"),
+        error.contains("haft.toml:1") && error.contains("bash, clarify, copy"),
         "{error}"
     );
 }
