@@ -261,6 +261,7 @@ fn shown(file: &ConfigFile) -> String {
         server.place.clear();
     }
     file.timeouts.forget_places();
+    file.backends.forget_places();
     format!("{file:?}")
 }
 

@@ -157,7 +157,9 @@ pub async fn an_agents_question_is_no_approval_and_an_approval_no_question(
 pub async fn whoever_waits_for_an_agents_question_is_told(fixture: impl LedgerFixture) {
     let store = fixture.ledger().agent_questions();
     let asked = works("ask", store.ask(question(&principal(), "Which?")).await);
-    let other = fixture.another().await.agent_questions();
+    // It must stay open: what is dropped closes.
+    let another = fixture.another().await;
+    let other = another.agent_questions();
     let tenant = local();
     let answer = async { works("answer", say(&*other, &asked, "green").await) };
     let (told, _) = tokio::join!(
