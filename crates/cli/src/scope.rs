@@ -4,7 +4,7 @@
 
 use clap::Args;
 use haft_contract::{
-    TenantId, WorkspaceId,
+    CallId, TenantId, WorkspaceId,
     host::{Approval, CallFilter, History, StoredCall},
 };
 use haft_host::{config::ConfigPlaces, this_workspace::RecordedWorkspaces};
@@ -92,9 +92,31 @@ pub(crate) async fn workspace_of(
     if let Some(id) = said.and_then(|id| WorkspaceId::parse(&id).ok()) {
         return Some(id);
     }
-    let tenant = &question.principal.tenant;
-    let call = history.call(tenant, question.call).await.ok()??;
+    workspace_of_call(history, &question.principal.tenant, question.call).await
+}
+
+async fn workspace_of_call(
+    history: &impl History,
+    tenant: &TenantId,
+    call: CallId,
+) -> Option<WorkspaceId> {
+    let call = history.call(tenant, call).await.ok()??;
     Some(call.workspace)
+}
+
+/// Whether a call is of a workspace that is meant. One whose workspace nobody knows is.
+pub(crate) async fn is_call_wanted(
+    ledger: &StoredLedger,
+    tenant: &TenantId,
+    call: CallId,
+    scope: &RecordScope,
+) -> bool {
+    let only = scope.only();
+    if only.is_empty() {
+        return true;
+    }
+    let workspace = workspace_of_call(ledger, tenant, call).await;
+    workspace.is_none_or(|workspace| only.contains(&workspace))
 }
 
 /// What the form of a question shows as its workspace.

@@ -50,6 +50,7 @@ pub mod preset;
 mod preview;
 mod protected;
 mod reader;
+mod ruinous;
 pub mod rule;
 mod segment;
 pub mod settings;

@@ -9,7 +9,8 @@ use haft_contract::{WorkPath, access::Command};
 
 use crate::{
     command_pattern::{CommandPattern, PatternReach},
-    shell,
+    ruinous,
+    shell::{self, Segment},
 };
 
 /// How far a pattern reaches, determined by the list it is in.
@@ -32,7 +33,16 @@ pub(crate) struct Pattern {
     pub(crate) words: Option<TextPattern>,
     /// The same text as the words of a command, if it can be parsed that way.
     pub(crate) command: Option<CommandPattern>,
+    /// The commands it names together, if it does.
+    pub(crate) group: Option<CommandGroup>,
     pub(crate) host: Option<TextPattern>,
+}
+
+/// Commands that a rule names together, whatever their spelling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CommandGroup {
+    /// `@ruinous`: those of `ruinous.rs`.
+    Ruinous,
 }
 
 /// What a pattern was parsed as. The same text means something different for each.
@@ -92,6 +102,8 @@ pub(crate) enum PatternError {
     Climbs,
     /// Whitespace at the start or end.
     Whitespace,
+    /// A group of commands that there is not, or not for this list.
+    UnknownGroup,
     /// More than a host name after `domain:`.
     NotAHost,
     Glob(String),
@@ -103,6 +115,10 @@ impl Pattern {
         if text.is_empty() {
             return Err(PatternError::Empty);
         }
+        let group = CommandGroup::named(text);
+        if text.starts_with('@') && (group.is_none() || reach == PatternScope::Exact) {
+            return Err(PatternError::UnknownGroup);
+        }
         // `allow` spells out one command exactly, which may end in a blank.
         if reach == PatternScope::Wide && text.trim() != text {
             return Err(PatternError::Whitespace);
@@ -112,7 +128,8 @@ impl Pattern {
             reach,
             path: None,
             words: Some(TextPattern::parse(text)),
-            command: CommandPattern::parse(text),
+            command: CommandPattern::parse(text).filter(|_| group.is_none()),
+            group,
             host: None,
         })
     }
@@ -137,6 +154,7 @@ impl Pattern {
                 path: None,
                 words: None,
                 command: None,
+                group: None,
                 host: Some(TextPattern::parse(&domain.to_ascii_lowercase())),
             });
         }
@@ -146,6 +164,7 @@ impl Pattern {
             path: Some(PathPattern::parse(text, reach)?),
             words: Some(TextPattern::parse(text)),
             command: CommandPattern::parse(text),
+            group: None,
             host: None,
         })
     }
@@ -155,6 +174,9 @@ impl Pattern {
     pub(crate) fn speaks_of_script(&self, script: &str) -> bool {
         if self.matches_command(script) {
             return true;
+        }
+        if let Some(group) = self.group {
+            return group.is_in_script(script);
         }
         let Some(pattern) = &self.command else {
             return false;
@@ -217,6 +239,26 @@ impl Pattern {
     /// Whether this is a wildcard over a text.
     pub(crate) fn is_wild_text(&self) -> bool {
         matches!(self.words, Some(TextPattern::Wild(_)))
+    }
+}
+
+impl CommandGroup {
+    fn named(text: &str) -> Option<Self> {
+        (text == "@ruinous").then_some(Self::Ruinous)
+    }
+
+    /// Whether it reaches this command.
+    pub(crate) fn reaches(self, segment: &Segment) -> PatternReach {
+        match self {
+            Self::Ruinous => ruinous::ruins(segment),
+        }
+    }
+
+    /// Whether a command of this script is one of them.
+    pub(crate) fn is_in_script(self, script: &str) -> bool {
+        match self {
+            Self::Ruinous => ruinous::script_ruins(script),
+        }
     }
 }
 

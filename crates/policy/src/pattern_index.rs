@@ -9,7 +9,10 @@ use globset::{Candidate, GlobSet, GlobSetBuilder};
 
 use crate::{
     command_pattern::PatternReach,
-    pattern::{PathPattern, PathShape, Pattern, PatternScope, TextPattern, ancestors, domains},
+    pattern::{
+        CommandGroup, PathPattern, PathShape, Pattern, PatternScope, TextPattern, ancestors,
+        domains,
+    },
     shell::{Segment, family},
 };
 
@@ -34,6 +37,8 @@ pub(crate) struct Patterns {
     commands: HashMap<String, Vec<PatternId>>,
     /// Commands whose program is a wildcard.
     wild_commands: Vec<PatternId>,
+    /// Commands that are named together.
+    command_groups: Vec<(PatternId, CommandGroup)>,
     literal_hosts: HashMap<String, Vec<PatternId>>,
     wild_hosts: Vec<PatternId>,
 }
@@ -80,6 +85,9 @@ impl Patterns {
                 (_, _, None) => &mut self.wild_commands,
             };
             ids.push(id);
+        }
+        if let Some(group) = pattern.group {
+            self.command_groups.push((id, group));
         }
         match &pattern.host {
             Some(TextPattern::Literal(host)) => {
@@ -259,10 +267,21 @@ impl Patterns {
         let named = programs
             .into_iter()
             .filter_map(|name| self.commands.get(name));
-        named.flatten().chain(&self.wild_commands).filter_map(|id| {
+        let groups = self.command_groups.iter();
+        let groups = groups.map(|(id, group)| (*id, group.reaches(segment)));
+        let words = named.flatten().chain(&self.wild_commands);
+        let words = words.filter_map(|id| {
             let command = pattern_at(patterns, *id)?.command.as_ref()?;
             Some((*id, command.reaches(segment)))
-        })
+        });
+        words.chain(groups)
+    }
+
+    /// The groups of commands that have one in a script.
+    pub(crate) fn groups_in(&self, script: &str, found: &mut Vec<PatternId>) {
+        let groups = self.command_groups.iter();
+        let groups = groups.filter(|(_, group)| group.is_in_script(script));
+        found.extend(groups.map(|(id, _)| *id));
     }
 
     /// The patterns that match a host.

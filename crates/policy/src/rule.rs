@@ -134,6 +134,8 @@ pub enum RuleErrorKind {
     NotAHost,
     /// A path in `deny` or `ask` limited to the tools of a group.
     GroupPath,
+    /// `bash(@name)` in `allow`, or with a name that stands for no commands.
+    CommandGroup,
     /// The path pattern is not a glob.
     Glob(String),
     /// A wildcard in an `allow` list that is not part of one command, or replaces its program.
@@ -345,6 +347,9 @@ impl RuleError {
                 "paths are relative to the workspace, such as `src/**` or `**/.env`"
             }
             RuleErrorKind::Whitespace => "remove the whitespace between the parentheses",
+            RuleErrorKind::CommandGroup => {
+                "the one there is, `bash(@ruinous)`, is for `ask` and `deny`"
+            }
             RuleErrorKind::NotAHost => "write the host alone, such as `domain:example.com`",
             RuleErrorKind::GroupPath => {
                 "use `read(…)` or `write(…)`, which apply to every tool, or `bash(…)` for commands"
@@ -376,6 +381,12 @@ impl fmt::Display for RuleError {
                 f,
                 "`{rule}` would cover less than it says: its pattern starts or ends with whitespace"
             ),
+            RuleErrorKind::CommandGroup => {
+                write!(
+                    f,
+                    "`{rule}` can never match: there are no such commands here"
+                )
+            }
             RuleErrorKind::NotAHost => {
                 write!(f, "`{rule}` can never match: `domain:` takes a host name")
             }
@@ -405,6 +416,7 @@ impl From<PatternError> for RuleErrorKind {
             PatternError::NotRelative => Self::NotRelative,
             PatternError::Climbs => Self::Climbs,
             PatternError::Whitespace => Self::Whitespace,
+            PatternError::UnknownGroup => Self::CommandGroup,
             PatternError::NotAHost => Self::NotAHost,
             PatternError::Glob(error) => Self::Glob(error),
         }

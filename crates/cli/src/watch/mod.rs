@@ -4,6 +4,7 @@
 //! nothing; `render.rs` draws a state; `screen.rs` owns the terminal. This file moves events
 //! between them and the store.
 
+mod agent_question;
 mod detail;
 mod render;
 mod screen;
@@ -18,7 +19,7 @@ use haft_contract::{
     CallId, TenantId,
     host::{
         AnswerError, AnswerPlace, Answerer, ApprovalStore, Clock as _, GivenAnswer, History as _,
-        LedgerError,
+        Ledger as _, LedgerError,
     },
 };
 use haft_ledger::StoredLedger;
@@ -26,13 +27,14 @@ use haft_runtime::SystemClock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::{
+    agent_question::ReplyChoice,
     screen::Screen,
     state::WatchState,
     update::{Event, WatchAction},
 };
 use crate::{
     exit::Exit,
-    scope::{RecordScope, is_wanted},
+    scope::{RecordScope, is_call_wanted, is_wanted},
     stop::Stop,
     terminal::Output,
     view::question::MAX_LISTED,
@@ -59,20 +61,31 @@ pub(crate) async fn run(
             biased;
             () = ends.asked() => return Ok(Exit::Ok),
             event = screen.event() => match event {
-                Some(event) => event,
+                Some(event) => Some(event),
                 // The terminal is gone.
                 None => return Ok(Exit::Ok),
             },
-            _ = looks.tick() => desk.look().await,
+            _ = looks.tick() => None,
         };
-        for wish in watch.update(event, SystemClock.now()) {
+        let wishes = match event {
+            Some(event) => watch.update(event, SystemClock.now()),
+            None => {
+                desk.refresh(&mut watch).await;
+                Vec::new()
+            }
+        };
+        for wish in wishes {
             match wish {
                 WatchAction::Leave => return Ok(Exit::Ok),
                 WatchAction::Answer(given) => {
                     let answered = desk.answer(*given).await;
                     watch.update(answered, SystemClock.now());
-                    let fresh = desk.look().await;
-                    watch.update(fresh, SystemClock.now());
+                    desk.refresh(&mut watch).await;
+                }
+                WatchAction::Reply(given) => {
+                    let replied = desk.reply(*given).await;
+                    watch.update(replied, SystemClock.now());
+                    desk.refresh(&mut watch).await;
                 }
             }
         }
@@ -94,6 +107,41 @@ pub(crate) struct WatchedQuestions {
 }
 
 impl WatchedQuestions {
+    /// Shows what waits now.
+    async fn refresh(&self, watch: &mut WatchState) {
+        for event in [self.agents_ask().await, self.look().await] {
+            watch.update(event, SystemClock.now());
+        }
+    }
+
+    async fn agents_ask(&self) -> Event {
+        let store = self.ledger.agent_questions();
+        let pending = store.pending(&self.tenant, SystemClock.now(), MAX_LISTED);
+        match pending.await {
+            Ok(pending) => {
+                let mut wanted = Vec::with_capacity(pending.len());
+                for asked in pending {
+                    if is_call_wanted(&self.ledger, &self.tenant, asked.call, &self.scope).await {
+                        wanted.push(asked);
+                    }
+                }
+                Event::AgentsAsk(wanted)
+            }
+            Err(error) => Event::Trouble(error.to_string()),
+        }
+    }
+
+    async fn reply(&self, given: ReplyChoice) -> Event {
+        let by = Answerer::Person {
+            name: self.name.clone(),
+            place: AnswerPlace::Elsewhere,
+        };
+        let (store, now) = (self.ledger.agent_questions(), SystemClock.now());
+        let replied = store.reply(&self.tenant, given.id, given.reply, by, now);
+        let replied = replied.await.map(drop);
+        Event::Replied(replied.map_err(|error| error.to_string()))
+    }
+
     async fn look(&self) -> Event {
         let now = SystemClock.now();
         let pending = self.store.pending(&self.tenant, now, MAX_LISTED).await;

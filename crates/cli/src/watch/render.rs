@@ -1,6 +1,7 @@
 //! Draws a state. `terminal/visible.rs` has spelt out everything that is not ours before it gets
 //! here. Without colours, bold, dim and reversed tell the same things apart.
 
+use haft_contract::host::Timestamp;
 use haft_host::question::answer_keys;
 use ratatui::{
     Frame,
@@ -11,6 +12,7 @@ use ratatui::{
 };
 
 use super::{
+    agent_question::AnswerScreen,
     detail::Detail,
     state::{Mode, Row, WatchState},
 };
@@ -22,6 +24,8 @@ use crate::{
 /// The keys of the list and of a reason.
 const LIST_KEYS: &str = "enter look  j/k move  g group  n refuse (a group)  ? help  q leave";
 const REASON_KEYS: &str = "enter refuse with this reason  esc back";
+const ANSWER_KEYS: &str = "a number chooses  enter type an answer  x no answer  ? help  q back";
+const TYPING_KEYS: &str = "enter send this to the agent  esc back";
 const REFUSE_ALL_KEYS: &str = "y refuse all of them  any other key: none";
 
 /// What the keys do.
@@ -40,6 +44,9 @@ const HELP: &[&str] = &[
     "  d              show or hide the details: ids, the digest, the raw input",
     "  space b j k    scroll          g G   to the beginning, to the end",
     "  q, esc         back to the list, without an answer",
+    "",
+    "At a question of an agent: what you answer is only text, it allows nothing",
+    "  1-6  choose an answer    enter  type one    x  give none    q, esc  back",
     "",
     "A question that is answered elsewhere, or lapses, disappears by itself.",
 ];
@@ -82,26 +89,18 @@ fn draw_mode(
             frame.render_widget(Paragraph::new(detail_title(watch, detail, colours)), title);
             question(watch, detail, colours, frame, body);
             match &detail.reason {
-                Some(reason) => {
-                    let line = Line::from(vec![
-                        Span::styled("Why not? ", drawn(colours, Style::Strong)),
-                        Span::raw(end_of(
-                            &visible::line(reason),
-                            usize::from(keys.width).saturating_sub(10),
-                        )),
-                        Span::styled("█", drawn(colours, Style::Dim)),
-                    ]);
-                    frame.render_widget(line, keys);
-                    let above = Rect {
-                        y: keys.y.saturating_sub(1),
-                        ..keys
-                    };
-                    frame.render_widget(
-                        Line::styled(REASON_KEYS, drawn(colours, Style::Dim)),
-                        above,
-                    );
-                }
+                Some(reason) => typed_line("Why not? ", reason, REASON_KEYS, colours, frame, keys),
                 None => key_line(frame, &format!("{} · ? help", answer_keys())),
+            }
+        }
+        Mode::Answer(screen) => {
+            frame.render_widget(Paragraph::new(answer_title(watch, screen, colours)), title);
+            let shown = screen.lines.iter().skip(screen.top).map(String::as_str);
+            let shown = shown.map(Line::raw).take(watch.size.body());
+            frame.render_widget(Paragraph::new(shown.collect::<Vec<_>>()), body);
+            match &screen.typed {
+                Some(typed) => typed_line("Answer: ", typed, TYPING_KEYS, colours, frame, keys),
+                None => key_line(frame, ANSWER_KEYS),
             }
         }
         Mode::RefuseAll(items) => {
@@ -128,6 +127,29 @@ fn draw_mode(
     }
 }
 
+/// What is being typed, on the last line, and what the keys do above it.
+fn typed_line(
+    ask: &'static str,
+    typed: &str,
+    help: &'static str,
+    colours: Colours,
+    frame: &mut Frame<'_>,
+    keys: Rect,
+) {
+    let room = usize::from(keys.width).saturating_sub(ask.len() + 1);
+    let line = Line::from(vec![
+        Span::styled(ask, drawn(colours, Style::Strong)),
+        Span::raw(end_of(&visible::line(typed), room)),
+        Span::styled("█", drawn(colours, Style::Dim)),
+    ]);
+    frame.render_widget(line, keys);
+    let above = Rect {
+        y: keys.y.saturating_sub(1),
+        ..keys
+    };
+    frame.render_widget(Line::styled(help, drawn(colours, Style::Dim)), above);
+}
+
 /// The end of a typed text, as much as fits.
 fn end_of(text: &str, width: usize) -> String {
     let skipped = text.chars().count().saturating_sub(width);
@@ -135,7 +157,7 @@ fn end_of(text: &str, width: usize) -> String {
 }
 
 fn list_title(watch: &WatchState, colours: Colours) -> Line<'static> {
-    let waiting = match watch.items.len() {
+    let waiting = match watch.items.len() + watch.agents_ask.len() {
         0 if !watch.looked => "reading the record".to_owned(),
         0 => "no questions are waiting".to_owned(),
         1 => "1 question is waiting".to_owned(),
@@ -175,17 +197,30 @@ fn list(watch: &WatchState, colours: Colours, frame: &mut Frame<'_>, area: Rect)
 }
 
 fn row_in_words(row: &Row, watch: &WatchState) -> Vec<(Style, String)> {
+    let times = |asked: Timestamp, expires: Timestamp| {
+        let age = time::rough(watch.now.since(asked));
+        let left = time::rough(expires.since(watch.now));
+        (Style::Dim, format!("{age:>4} {left:>4} left  "))
+    };
+    if let Row::Asks(asked) = row {
+        let agent = visible::line(asked.principal.agent.as_str());
+        let question = visible::line(asked.question.text().lines().next().unwrap_or_default());
+        return vec![
+            times(asked.asked, asked.expires),
+            (Style::Strong, format!("{agent}  ")),
+            (Style::Plain, format!("asks you: {question}")),
+        ];
+    }
     let Some(first) = row.first() else {
         return Vec::new();
     };
-    let age = time::rough(watch.now.since(first.asked));
-    let left = time::rough(first.expires.since(watch.now));
-    let times = (Style::Dim, format!("{age:>4} {left:>4} left  "));
+    let times = times(first.asked, first.expires);
     let workspace = first
         .workspace
         .as_deref()
         .filter(|_| watch.names_workspaces);
     match row {
+        Row::Asks(_) => Vec::new(),
         Row::One(_) => vec![
             times,
             (Style::Strong, format!("{}  ", first.agent)),
@@ -229,6 +264,19 @@ fn detail_title(watch: &WatchState, detail: &Detail, colours: Colours) -> Line<'
             ),
             drawn(colours, Style::Dim),
         ),
+    ])
+}
+
+fn answer_title(watch: &WatchState, screen: &AnswerScreen, colours: Colours) -> Line<'static> {
+    let (style, state) = if screen.open {
+        let left = time::rough(screen.asked.expires.since(watch.now));
+        (Style::Warn, format!("lapses in {left}"))
+    } else {
+        (Style::Bad, "no longer open".to_owned())
+    };
+    Line::from(vec![
+        Span::styled("An agent asks you  ", drawn(colours, Style::Strong)),
+        Span::styled(state, drawn(colours, style)),
     ])
 }
 

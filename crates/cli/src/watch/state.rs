@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use haft_contract::{
     CallId, PlanDigest,
-    host::{Approval, ApprovalId, Timestamp},
+    host::{AgentQuestionId, Approval, ApprovalId, AskedQuestion, Timestamp},
 };
 use serde_json::Value;
 
-use super::detail::Detail;
+use super::{agent_question::AnswerScreen, detail::Detail};
 use crate::{
     scope::shown_in,
     terminal::visible,
@@ -85,14 +85,34 @@ pub(super) enum Row {
     One(Arc<Item>),
     /// Several of one kind, oldest first.
     Group(Vec<Arc<Item>>),
+    /// A question of an agent, which is no approval.
+    Asks(Arc<AskedQuestion>),
+}
+
+/// What a row is found by again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RowId {
+    /// An approval, or the oldest of several.
+    Approval(ApprovalId),
+    /// A question of an agent.
+    AgentQuestion(AgentQuestionId),
 }
 
 impl Row {
-    /// The question it represents, or the oldest of them.
+    /// The approval it represents, or the oldest of them; none for a question of an agent.
     pub(super) fn first(&self) -> Option<&Arc<Item>> {
         match self {
             Self::One(item) => Some(item),
             Self::Group(items) => items.first(),
+            Self::Asks(_) => None,
+        }
+    }
+
+    /// What it is found by again.
+    pub(super) fn id(&self) -> Option<RowId> {
+        match self {
+            Self::One(_) | Self::Group(_) => self.first().map(|item| RowId::Approval(item.id)),
+            Self::Asks(asked) => Some(RowId::AgentQuestion(asked.id)),
         }
     }
 }
@@ -115,6 +135,8 @@ pub(super) enum Mode {
     List,
     /// Viewing one question.
     Detail(Box<Detail>),
+    /// Viewing what an agent asks, and answering it.
+    Answer(Box<AnswerScreen>),
     /// Confirming that all questions of a kind are refused.
     RefuseAll(Vec<Arc<Item>>),
     /// Reading what the keys do.
@@ -128,6 +150,8 @@ pub(super) struct WatchState {
     pub(super) now: Timestamp,
     /// The open questions, oldest first.
     pub(super) items: Vec<Arc<Item>>,
+    /// What agents ask, oldest first.
+    pub(super) agents_ask: Vec<Arc<AskedQuestion>>,
     /// Whether questions of several workspaces are shown, so that each names its own.
     pub(super) names_workspaces: bool,
     /// Whether the record has been read yet.
@@ -151,6 +175,7 @@ impl WatchState {
             size,
             now: Timestamp(0),
             items: Vec::new(),
+            agents_ask: Vec::new(),
             names_workspaces: false,
             looked: false,
             grouping: Grouping::Automatic,
@@ -172,7 +197,9 @@ impl WatchState {
     pub(super) fn unexplained(&self) -> Option<&Arc<Item>> {
         match &self.mode {
             Mode::Detail(detail) if !detail.explained => Some(&detail.item),
-            Mode::Detail(_) | Mode::List | Mode::RefuseAll(_) | Mode::Help(_) => None,
+            Mode::Detail(_) | Mode::Answer(_) | Mode::List | Mode::RefuseAll(_) | Mode::Help(_) => {
+                None
+            }
         }
     }
 
@@ -185,12 +212,18 @@ impl WatchState {
         }
     }
 
-    /// The lines of the list.
+    /// The lines of the list. What agents ask comes last, so that it pushes no approval out of sight.
     pub(super) fn rows(&self) -> Vec<Row> {
         if let Some(kind) = &self.within {
             let within = self.items.iter().filter(|item| item.kind == *kind);
             return within.cloned().map(Row::One).collect();
         }
+        let mut rows = self.rows_of_approvals();
+        rows.extend(self.agents_ask.iter().cloned().map(Row::Asks));
+        rows
+    }
+
+    fn rows_of_approvals(&self) -> Vec<Row> {
         if !self.grouped() {
             return self.items.iter().cloned().map(Row::One).collect();
         }

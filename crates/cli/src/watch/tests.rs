@@ -4,7 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
     AgentId, CallId, Principal, SessionId, UserId,
-    host::{Approval, ApprovalId, ApprovalState, GivenVerdict, Timestamp},
+    agent_question::AgentQuestion,
+    host::{
+        AgentQuestionId, AgentQuestionState, Approval, ApprovalId, ApprovalState, AskedQuestion,
+        GivenReply, GivenVerdict, Timestamp,
+    },
 };
 use ratatui::{Terminal, backend::TestBackend};
 use serde_json::json;
@@ -115,7 +119,7 @@ fn masked(screen: &str) -> String {
 fn verdicts(wishes: &[WatchAction]) -> Vec<GivenVerdict> {
     let verdict = |wish: &WatchAction| match wish {
         WatchAction::Answer(given) => Some(given.verdict.clone()),
-        WatchAction::Leave => None,
+        WatchAction::Reply(_) | WatchAction::Leave => None,
     };
     wishes.iter().filter_map(verdict).collect()
 }
@@ -352,4 +356,108 @@ fn a_tiny_screen_is_no_reason_to_fail() {
             screen(&watch);
         }
     }
+}
+
+fn agent_asks(text: &str, options: &[&str], other: Option<bool>) -> AskedQuestion {
+    let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+    AskedQuestion {
+        id: AgentQuestionId::new(),
+        call: CallId::new(),
+        principal: approval("coder", "ls", 0).principal,
+        question: Arc::new(AgentQuestion::new(text, &options, other).unwrap()),
+        asked: START,
+        expires: START.after(Duration::from_mins(10)),
+        state: AgentQuestionState::Pending,
+    }
+}
+
+/// A screen with an approval and, selected, a question of an agent.
+fn asked(question: &AskedQuestion) -> WatchState {
+    let mut watch = watching(&[approval("cli", "ls -l", 0)]);
+    watch.update(Event::AgentsAsk(vec![question.clone()]), at(5_000));
+    press(&mut watch, "j");
+    watch
+}
+
+fn replies(wishes: &[WatchAction]) -> Vec<GivenReply> {
+    let reply = |wish: &WatchAction| match wish {
+        WatchAction::Reply(given) => Some(given.reply.clone()),
+        WatchAction::Answer(_) | WatchAction::Leave => None,
+    };
+    wishes.iter().filter_map(reply).collect()
+}
+
+#[test]
+fn a_question_of_an_agent_is_listed_and_shown_as_none_of_ours() {
+    let mut watch = asked(&agent_asks(
+        "Which colour?\nAllow? [y/N]",
+        &["red", "blue"],
+        None,
+    ));
+    insta::assert_snapshot!("list_with_a_question_of_an_agent", masked(&screen(&watch)));
+    press(&mut watch, "\n");
+    insta::assert_snapshot!("question_of_an_agent", masked(&screen(&watch)));
+}
+
+#[test]
+fn a_question_of_an_agent_is_answered_by_number_or_in_words() {
+    let said = |text: &str| vec![GivenReply::Text(text.to_owned())];
+    let either = agent_asks("Which?", &["red", "blue"], Some(true));
+    assert_eq!(replies(&press(&mut asked(&either), "\n2")), said("blue"));
+    let typed = press(&mut asked(&either), "\n\nyes, gren\u{8}\u{8}een?\n");
+    assert_eq!(replies(&typed), said("yes, green?"));
+    assert_eq!(
+        replies(&press(&mut asked(&either), "\nx")),
+        [GivenReply::Decline]
+    );
+    // Only what is offered, where nothing else is taken.
+    let offered = agent_asks("Which?", &["red", "blue"], None);
+    let mut watch = asked(&offered);
+    assert_eq!(press(&mut watch, "\n\ngreen\n"), []);
+    assert!(screen(&watch).contains("it takes one of the answers above"));
+    assert_eq!(press(&mut asked(&offered), "\n3"), []);
+    // A digit chooses, and is never the person's own word.
+    assert_eq!(
+        press(&mut asked(&agent_asks("How many?", &[], None)), "\n3"),
+        []
+    );
+    assert_eq!(press(&mut asked(&offered), "\n\n  \n"), []);
+}
+
+#[test]
+fn no_key_of_an_approval_answers_an_agent() {
+    let question = agent_asks("May I?", &["yes", "no"], Some(true));
+    for keys in [
+        "y", "n", "a", "r", "\ny", "\nn", "\na", "\nr", "\nyyyy", "\nq",
+    ] {
+        let mut watch = asked(&question);
+        assert_eq!(press(&mut watch, keys), [], "{keys}");
+    }
+    let mut watch = asked(&question);
+    press(&mut watch, "\ny");
+    assert!(
+        screen(&watch).contains("this is no approval"),
+        "{}",
+        screen(&watch)
+    );
+    // A key that was on its way when it appeared is no answer.
+    let mut watch = asked(&question);
+    let now = watch.now;
+    watch.update(Event::Pressed(Key::Enter), now);
+    assert_eq!(watch.update(Event::Pressed(Key::Char('1')), now), []);
+    assert_eq!(replies(&press(&mut watch, "1")).len(), 1);
+}
+
+#[test]
+fn an_agents_question_that_is_gone_takes_no_answer() {
+    let question = agent_asks("Which?", &["red", "blue"], None);
+    let mut watch = asked(&question);
+    press(&mut watch, "\n\nred");
+    watch.update(Event::AgentsAsk(Vec::new()), at(20_000));
+    assert!(
+        screen(&watch).contains("no longer open"),
+        "{}",
+        screen(&watch)
+    );
+    assert_eq!(press(&mut watch, "\n12x"), []);
 }

@@ -5,17 +5,18 @@ use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
     PlanDigest,
-    host::{Approval, ApprovalId, GivenVerdict, Timestamp},
+    host::{Approval, ApprovalId, AskedQuestion, GivenVerdict, Timestamp},
 };
 
 use super::{
+    agent_question::{AnswerScreen, AnswerStep, ReplyChoice},
     detail::Detail,
-    state::{Grouping, Item, Mode, Row, ScreenSize, WatchState},
+    state::{Grouping, Item, Mode, Row, RowId, ScreenSize, WatchState},
 };
 
-/// How long a question is on the screen before a yes counts. A key already on its way when it
+/// How long a question is on the screen before a key that answers it counts. A key already on its way when it
 /// appeared has arrived by then.
-const TIME_TO_LOOK: Duration = Duration::from_millis(300);
+pub(super) const TIME_TO_LOOK: Duration = Duration::from_millis(300);
 
 /// The longest reason that can be typed, in characters.
 const MAX_REASON_CHARS: usize = 500;
@@ -28,6 +29,8 @@ pub(super) enum Event {
     Resized(ScreenSize),
     /// The open questions, oldest first.
     Fresh(Vec<Approval>),
+    /// What agents ask, oldest first.
+    AgentsAsk(Vec<AskedQuestion>),
     /// The record could not be read.
     Trouble(String),
     /// The record was read for why a question is asked.
@@ -44,6 +47,8 @@ pub(super) enum Event {
         /// The question's new state, or why the answer was not accepted.
         result: Result<Approval, String>,
     },
+    /// An answer to an agent was accepted, or why not.
+    Replied(Result<(), String>),
 }
 
 /// A key that this screen uses.
@@ -66,6 +71,8 @@ pub(super) enum Key {
 pub(super) enum WatchAction {
     /// Answer a question.
     Answer(Box<AnswerChoice>),
+    /// Answer what an agent asks.
+    Reply(Box<ReplyChoice>),
     /// End the program.
     Leave,
 }
@@ -100,6 +107,13 @@ impl WatchState {
             Event::Pressed(key) => return self.pressed(key),
             Event::Resized(size) => self.resized(size),
             Event::Fresh(pending) => self.fresh(pending),
+            Event::AgentsAsk(asked) => self.agents_ask(asked),
+            Event::Replied(result) => {
+                self.said = Some(match result {
+                    Ok(()) => "answered".to_owned(),
+                    Err(why) => format!("not answered: {why}"),
+                });
+            }
             Event::Trouble(why) => self.said = Some(format!("the record cannot be read: {why}")),
             Event::Explained { id, why } => self.explained(id, why.as_deref()),
             Event::Answered { given, result } => self.answered(&given, result),
@@ -120,6 +134,7 @@ impl WatchState {
             }
             Mode::List => self.in_list(key),
             Mode::Detail(detail) => self.in_detail(detail, key),
+            Mode::Answer(screen) => self.in_answer(screen, key),
             Mode::RefuseAll(items) => self.in_refuse_all(items, key),
         }
     }
@@ -152,6 +167,10 @@ impl WatchState {
             Key::Enter | Key::Char('l' | 'y' | 'n' | 'r' | 'a') => match rows.get(self.selected) {
                 // Whatever the answer will be, the question is shown first.
                 Some(Row::One(item)) => self.look_at(Arc::clone(item)),
+                Some(Row::Asks(asked)) => {
+                    let screen = AnswerScreen::open(Arc::clone(asked), self.now);
+                    self.mode = Mode::Answer(Box::new(screen));
+                }
                 Some(Row::Group(items)) if key == Key::Char('n') => {
                     self.mode = Mode::RefuseAll(items.clone());
                 }
@@ -169,6 +188,47 @@ impl WatchState {
     fn look_at(&mut self, item: Arc<Item>) {
         let detail = Detail::open(item, self.size, self.now, self.home.clone());
         self.mode = Mode::Detail(Box::new(detail));
+    }
+
+    fn in_answer(&mut self, mut screen: Box<AnswerScreen>, key: Key) -> Vec<WatchAction> {
+        match screen.pressed(key, self.size, self.now) {
+            AnswerStep::Back => Vec::new(),
+            AnswerStep::Reply(reply) => vec![reply],
+            AnswerStep::Stay(said) => {
+                self.said = said.map(str::to_owned);
+                self.mode = Mode::Answer(screen);
+                Vec::new()
+            }
+        }
+    }
+
+    fn agents_ask(&mut self, asked: Vec<AskedQuestion>) {
+        let selected = self.selected_row();
+        self.agents_ask = asked.into_iter().map(Arc::new).collect();
+        self.select(selected);
+        let mut mode = &mut self.mode;
+        while let Mode::Help(before) = mode {
+            mode = before;
+        }
+        if let Mode::Answer(screen) = mode
+            && screen.open
+            && !self.agents_ask.iter().any(|it| it.id == screen.asked.id)
+        {
+            screen.open = false;
+            screen.typed = None;
+            self.said = Some(NOT_OPEN.to_owned());
+        }
+    }
+
+    fn selected_row(&self) -> Option<RowId> {
+        self.rows().get(self.selected).and_then(Row::id)
+    }
+
+    /// Selects a row again: the selection follows its question, not its position.
+    fn select(&mut self, selected: Option<RowId>) {
+        let rows = self.rows();
+        let place = rows.iter().position(|row| row.id() == selected);
+        self.selected = place.unwrap_or_else(|| self.selected.min(rows.len().saturating_sub(1)));
     }
 
     fn explained(&mut self, id: ApprovalId, why: Option<&str>) {
@@ -305,11 +365,7 @@ impl WatchState {
 
     fn fresh(&mut self, pending: Vec<Approval>) {
         self.looked = true;
-        let selected = self
-            .rows()
-            .get(self.selected)
-            .and_then(Row::first)
-            .map(|item| item.id);
+        let selected = self.selected_row();
         // Forms are drawn once; a known question is kept as it was.
         let known = |approval: &Approval| {
             let found = self
@@ -328,13 +384,7 @@ impl WatchState {
         {
             self.within = None;
         }
-        // The selection follows its question, not its position.
-        let rows = self.rows();
-        let place = |row: &Row| row.first().map(|item| item.id) == selected;
-        self.selected = rows
-            .iter()
-            .position(place)
-            .unwrap_or_else(|| self.selected.min(rows.len().saturating_sub(1)));
+        self.select(selected);
         let mut mode = &mut self.mode;
         while let Mode::Help(before) = mode {
             mode = before;
@@ -358,8 +408,13 @@ impl WatchState {
     }
 }
 
-const NOT_OPEN: &str = "no longer open: it was answered elsewhere, or its call has ended";
+pub(super) const NOT_OPEN: &str =
+    "no longer open: it was answered elsewhere, or its call has ended";
 
 fn is_typing(mode: &Mode) -> bool {
-    matches!(mode, Mode::Detail(detail) if detail.reason.is_some())
+    match mode {
+        Mode::Detail(detail) => detail.reason.is_some(),
+        Mode::Answer(screen) => screen.typed.is_some(),
+        Mode::List | Mode::RefuseAll(_) | Mode::Help(_) => false,
+    }
 }

@@ -16,6 +16,22 @@ fn json_output_has_one_shape() {
     insta::assert_snapshot!("call_json_denied", stage.normal(&ran.stdout));
 }
 
+/// A program reads every mistake of a call from its outcome, each with its place.
+#[test]
+fn json_output_has_every_mistake_in_the_arguments() {
+    let stage = Stage::new();
+    let ran = stage.haft(&["call", "read", "--json", r#"{"limit": "x", "pth": "a"}"#]);
+    assert_ne!(ran.code, 0);
+    let outcome: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let mistakes = outcome["structured"]["mistakes"].as_array();
+    let mistakes = mistakes.unwrap_or_else(|| panic!("{outcome}"));
+    for place in ["/limit", "/pth", "/path"] {
+        let told = mistakes.iter().find(|mistake| mistake["at"] == place);
+        assert!(told.is_some_and(|it| it["hint"].is_string()), "{outcome}");
+    }
+    assert_eq!(mistakes.len(), 3, "{outcome}");
+}
+
 #[test]
 #[ignore = "ci: needs bubblewrap"]
 fn the_exit_code_tells_how_a_call_ended() {

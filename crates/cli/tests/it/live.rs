@@ -127,6 +127,51 @@ fn json_lines_have_matches_and_files_as_they_are_found() {
     }
 }
 
+/// The search is in the middle of a long file when its first match is read here: the rest of the file is
+/// taken away, and with it the last match, which a search that had ended would have told.
+#[test]
+fn a_match_is_told_while_the_search_is_in_the_middle_of_a_file() {
+    // Every line is a candidate that takes the engine long to refuse.
+    const PATTERN: &str = "needle|[ab]*a[ab]{250}[cd]";
+    const LINES: usize = 60_000;
+    let stage = Stage::with_config(CONFIG);
+    let (mut text, mut state) = ("needle\n".to_owned(), 1_u32);
+    for _ in 0..LINES {
+        for _ in 0..200 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            text.push(if state >> 31 == 0 { 'a' } else { 'b' });
+        }
+        text.push_str("c\n");
+    }
+    text.push_str("last needle\n");
+    stage.write("long.txt", &text);
+    let pattern = format!("pattern={PATTERN}");
+    let (mut child, mut stdout) = start(&stage, &["call", "grep", &pattern, "--jsonl"]);
+    loop {
+        let event = event(&mut stdout);
+        assert_ne!(event["event"], "settled", "it has read all of the file");
+        if event["event"] == "item" {
+            assert_eq!(event["item"]["line"], 1, "{event}");
+            break;
+        }
+    }
+    stage.write("long.txt", "");
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    let rest: Vec<Value> = rest
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(!rest.iter().any(|event| event["event"] == "item"));
+    let last = rest.last().unwrap();
+    assert_eq!(
+        (&last["event"], &last["outcome"]),
+        (&json!("settled"), &json!("succeeded"))
+    );
+    assert_eq!(last["structured"]["results"], 1, "{last}");
+    assert!(wait(&mut child).success());
+}
+
 #[test]
 fn a_running_call_shows_how_far_it_has_got() {
     let stage = Stage::with_config(CONFIG);

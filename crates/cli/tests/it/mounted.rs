@@ -166,6 +166,34 @@ fn mc_01_mc_02_a_server_is_withheld_until_accepted_and_again_when_it_changes() {
     assert_eq!(mode, 0o600);
 }
 
+/// A model can only guess what such a tool does, so whoever accepts it is told.
+#[test]
+#[ignore = "ci: needs bubblewrap"]
+fn a_tool_without_a_description_is_remarked_on_in_review() {
+    const REMARK: &str = "it has no description, so a model can only guess";
+    let mounted = Mounting::new(&[("a", "\"good\"", "")]);
+    let say = || {
+        let all = mounted
+            .stage
+            .json(&["--json", "mcp", "review", "a", "--fetch", "--all"]);
+        let items = all["definitions"].as_array().unwrap().clone();
+        let mut say = items.into_iter().filter(|item| item["name"] == "say");
+        say.next().unwrap_or_else(|| panic!("{all}"))
+    };
+    mounted.describes("says something");
+    assert_eq!(say()["remark"], Value::Null);
+    let shown = mounted.haft(&["mcp", "review", "a", "--all"]).ok();
+    assert!(!shown.contains("note:"), "{shown}");
+    for empty in ["", "  \n"] {
+        mounted.describes(empty);
+        let item = say();
+        let remark = item["remark"].as_str().unwrap_or_else(|| panic!("{item}"));
+        assert!(remark.contains(REMARK), "{remark}");
+        let shown = mounted.haft(&["mcp", "review", "a", "--all"]).ok();
+        assert!(shown.contains(&format!("  note: {REMARK}")), "{shown}");
+    }
+}
+
 #[test]
 #[ignore = "ci: needs bubblewrap"]
 fn mc_02_another_command_under_an_accepted_id_is_reviewed_again() {

@@ -168,3 +168,36 @@ fn r20_agents_differ_and_r21_a_dm_is_never_main() {
         .haft(&["call", "read", "a.txt", "--agent", "stranger"])
         .fails(3);
 }
+
+/// Each family that `haft init` promises to deny, in spellings that are not the rule's own, and an
+/// ordinary command that looks like it.
+#[test]
+fn what_init_denies_is_denied_in_every_spelling() {
+    let stage = Stage::bare();
+    stage.haft(&["init", "--preset", "workspace"]).ok();
+    let check = |script: &str| stage.json(&["policy", "check", "bash", script, "--json"]);
+    for (ruinous, ordinary) in [
+        ("cd x; sudo make install", "echo sudo"),
+        ("su - root -c ls", "summary --su"),
+        ("env A=b doas ls", "ls doas"),
+        ("/sbin/mkfs.ext4 -q disk.img", "cat mkfs.ext4"),
+        ("cat x | dd bs=1M of=/dev/sda", "dd if=a of=b"),
+        ("dd if=/dev/zero of=/dev/nvme0n1", "dd if=a of=/dev/null"),
+        ("rm -fr -- /", "rm -fr -- ./x/"),
+        ("rm -r -f /*", "rm -rf ./*"),
+        ("echo ok && rm -rf ~/", "rm -rf ~/x/y"),
+        ("rm -rf \"$HOME\"", "rm -rf \"$HOME/.cache/x\""),
+        ("cd x; rm -rf $HOME", "cd x; rm -rf home"),
+        ("bash -c 'rm -rf ${HOME}/*'", "bash -c 'rm -rf x'"),
+        ("echo; :(){ :|:& };:", "echo ':(){ :|:& };:'"),
+        ("b() { b | b & }\nb", "b() { ls | cat & }\nb"),
+        ("function x { x & x & }; x", "x() { make & wait; }; x"),
+    ] {
+        let denied = check(ruinous);
+        assert_eq!(denied["decision"], "deny", "{ruinous}: {denied}");
+        assert_eq!(denied["rule"]["text"], "bash(@ruinous)", "{denied}");
+        let other = check(ordinary);
+        assert_ne!(other["decision"], "deny", "{ordinary}: {other}");
+        assert_ne!(other["rule"]["text"], "bash(@ruinous)", "{other}");
+    }
+}

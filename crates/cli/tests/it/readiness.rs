@@ -3,6 +3,8 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
+use serde_json::Value;
+
 use crate::{
     mounted::Mounting,
     support::{Ran, Stage},
@@ -169,6 +171,88 @@ fn a_mounted_server_without_its_token_is_not_offered_until_it_is_there() {
     );
     put();
     check_there(&haft, "mcp__a__say");
+}
+
+#[test]
+#[ignore = "ci: needs bubblewrap"]
+fn a_mounted_server_without_its_program_is_not_offered_until_it_is_there() {
+    let mounted = Mounting::new(&[("a", "\"good\"", "")]);
+    let program = mounted.servers.join("own-python");
+    let path = program.display().to_string();
+    let text = mounted
+        .config()
+        .replace("\"python3\"", &format!("\"{path}\""));
+    assert!(text.contains(&path), "{text}");
+    mounted.configure(&text);
+    let put = || {
+        let text = "#!/bin/sh\nexec python3 \"$@\"\n";
+        fs::write(&program, text).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    put();
+    mounted.accept("a");
+    let haft = |args: &[&str]| mounted.haft(args);
+    check_there(&haft, "mcp__a__say");
+    fs::remove_file(&program).unwrap();
+    let reason = format!("there is no program `{path}`, which the server `a` is started with");
+    check_missing(&haft, "mcp__a__say", &reason, "correct `command`");
+    put();
+    check_there(&haft, "mcp__a__say");
+}
+
+#[test]
+#[ignore = "ci: needs bubblewrap"]
+fn a_list_has_only_the_provider_that_is_asked_for() {
+    let mounted = Mounting::new(&[("a", "\"good\"", "")]);
+    mounted.accept("a");
+    let names = |provider: &str| -> Vec<String> {
+        let listed = mounted.haft(&["tools", "--json", "--provider", provider]);
+        let listed: Value = serde_json::from_str(&listed.ok()).unwrap();
+        let tools = listed.as_array().unwrap().iter();
+        tools
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let of_server = names("mcp__a");
+    assert!(
+        of_server.contains(&"mcp__a__say".to_owned()),
+        "{of_server:?}"
+    );
+    assert!(of_server.iter().all(|name| name.starts_with("mcp__a__")));
+    let built_in = names("builtin");
+    assert!(built_in.contains(&"read".to_owned()) && !built_in.contains(&of_server[0]));
+
+    let stage = with_script("groups = [\"market\"]\n");
+    write_program(&stage, "tools/greet", "#!/bin/sh\necho hello\n");
+    stage.haft(&["trust"]).ok();
+    let listed = stage.json(&["tools", "--json", "--provider", "script"]);
+    let listed = listed.as_array().unwrap();
+    assert_eq!((listed.len(), &listed[0]["name"]), (1, &"greet".into()));
+}
+
+/// A group that a manifest names is one like the built-in ones: for lists and for rules.
+#[test]
+fn the_group_of_a_script_is_listed_and_ruled() {
+    let stage = with_script("groups = [\"market\"]\n");
+    write_program(&stage, "tools/greet", "#!/bin/sh\necho hello\n");
+    let rules = |rule: &str| {
+        let text = format!(
+            "[policy]\npreset = \"careful\"\n{rule}\n[tools.greet]\nsandbox = \"off\"\n[scripts]\nfolders = [\"tools\"]\n"
+        );
+        stage.write("haft.toml", text);
+        stage.haft(&["trust"]).ok();
+    };
+    rules("");
+    let listed = stage.json(&["tools", "--json", "--group", "market"]);
+    let listed = listed.as_array().unwrap();
+    assert_eq!((listed.len(), &listed[0]["name"]), (1, &"greet".into()));
+    stage.haft(&["call", "greet", "--ask", "never"]).fails(3);
+    rules("allow = [\"@market\"]");
+    assert!(stage.haft(&["call", "greet"]).ok().contains("hello"));
+    rules("allow = [\"greet\"]\ndeny = [\"@market\"]");
+    let denied = stage.haft(&["call", "greet"]).fails(3);
+    assert!(denied.contains("@market"), "{denied}");
+    assert!(!stage.haft(&["tools"]).ok().contains("greet"));
 }
 
 #[test]

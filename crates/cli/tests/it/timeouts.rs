@@ -46,6 +46,46 @@ fn a_model_reads_the_time_in_force() {
     assert!(parameter.contains("Defaults to 300000,"), "{parameter}");
 }
 
+/// The time of one action: the others of its tool keep theirs, and a model reads it.
+#[test]
+fn an_action_is_stopped_after_the_time_that_is_configured_for_it() {
+    let rules = "[policy]\nallow = [\"bash\", \"process\"]\n[tools.bash]\nsandbox = \"off\"\n";
+    let stage = Stage::with_config(&format!("{rules}[timeouts]\n\"process.poll\" = 1\n"));
+    let mut agent = Agent::start(&stage, &[]);
+    agent.initialize();
+    let listed = agent.ask("tools/list", &json!({}));
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    let process = tools.iter().find(|tool| tool["name"] == "process");
+    let described = process.unwrap()["description"].as_str().unwrap();
+    assert!(
+        described.ends_with("Actions may run: `poll` 1 second."),
+        "{described}"
+    );
+    let mut call = |tool: &str, arguments: Value| {
+        let parameters = json!({"name": tool, "arguments": arguments});
+        agent.ask("tools/call", &parameters)
+    };
+    let command = json!({"command": "sleep 600", "background": true});
+    let started = call("bash", command);
+    let id = started["result"]["structuredContent"]["process"]["id"].clone();
+    assert!(id.is_string(), "{started}");
+    let polled = call(
+        "process",
+        json!({"action": "poll", "id": id, "wait_ms": 300_000}),
+    );
+    assert_eq!(
+        polled["result"]["_meta"]["dev.haft/terminal"], "timed_out",
+        "{polled}"
+    );
+    assert!(
+        polled.to_string().contains("stopped after 1.0 s"),
+        "{polled}"
+    );
+    let killed = call("process", json!({"action": "kill", "id": id}));
+    assert_eq!(killed["result"]["isError"], json!(false), "{killed}");
+    agent.close();
+}
+
 #[test]
 fn a_name_that_no_tool_has_and_more_than_the_maximum_are_errors_with_their_line() {
     let stage = Stage::bare();

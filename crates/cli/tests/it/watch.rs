@@ -201,3 +201,53 @@ fn another_terminal_shows_the_question_before_it_takes_a_yes() {
     assert_eq!(tmux.ended(answering), 0);
     assert_eq!(tmux.ended(call), 0, "{}", tmux.screen(call));
 }
+
+/// What an agent asks is on the same screen, and no key that answers an approval answers it.
+#[test]
+#[ignore = "ci: needs tmux"]
+fn a_question_of_an_agent_is_answered_on_the_watch_screen() {
+    let stage = Stage::with_config(
+        "[policy]\npreset = \"careful\"\nallow = [\"clarify\"]\n[tools.clarify]\ntype = \"clarify\"\n",
+    );
+    let mut tmux = Tmux::new(&stage);
+    let input = r#"{"question": "Which colour?", "options": ["red", "blue"], "allow_other": true}"#;
+    let asking = ["call", "clarify", input, "--ask", "elsewhere"];
+    let first = tmux.haft(&asking);
+    let watch = tmux.haft(&["approvals", "--watch"]);
+    tmux.until(watch, "asks you: Which colour?");
+    tmux.press(watch, &["Enter"]);
+    let shown = tmux.until(watch, "2  blue");
+    assert!(shown.contains("it allows nothing"), "{shown}");
+    tmux.press(watch, &["y"]);
+    tmux.until(watch, "this is no approval");
+    assert!(tmux.runs(first));
+    eventually("the number counts", || {
+        // It does only after the question has stood for a moment.
+        tmux.press(watch, &["2"]);
+        let screen = tmux.screen(watch);
+        screen.contains("no questions are waiting").then_some(())
+    });
+    assert_eq!(tmux.ended(first), 0, "{}", tmux.screen(first));
+    assert!(
+        tmux.screen(first).contains("blue"),
+        "{}",
+        tmux.screen(first)
+    );
+
+    let second = tmux.haft(&asking);
+    tmux.until(watch, "asks you: Which colour?");
+    tmux.press(watch, &["Enter"]);
+    tmux.until(watch, "2  blue");
+    tmux.press(watch, &["Enter"]);
+    tmux.until(watch, "Answer: ");
+    tmux.types(watch, "yes, but green");
+    tmux.until(watch, "Answer: yes, but green");
+    tmux.press(watch, &["Enter"]);
+    assert_eq!(tmux.ended(second), 0, "{}", tmux.screen(second));
+    let said = tmux.screen(second);
+    assert!(said.contains("yes, but green"), "{said}");
+    assert_eq!(
+        stage.json(&["grants", "list", "--json"]),
+        serde_json::json!([])
+    );
+}

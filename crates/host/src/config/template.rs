@@ -34,12 +34,10 @@ ask = []
 deny = ["read(**/.env)", "read(**/.env.local)", "read(**/.env.*.local)", "read(**/.env.production)",
         "read(**/*key*.pem)", "read(**/id_rsa*)", "read(**/id_ed25519*)", "read(**/id_ecdsa*)",
         "read(**/id_dsa*)", "read(**/.pgpass)", "read(**/.netrc)", "read(**/.git-credentials)",
-        # Nobody should run these for an agent. The sandbox holds them too, so a command that is
+        # What nobody should run for an agent, in any spelling: sudo, su, doas, mkfs, dd to a device,
+        # rm -rf of the root or a home, fork bombs. The sandbox holds them too, so a command that is
         # not understood is left to it, instead of asking you because of them.
-        { in_doubt = "sandbox", rule = [
-          "bash(sudo *)", "bash(su)", "bash(doas *)", "bash(mkfs*)", "bash(dd *of=/dev/*)",
-          "bash(rm -rf /)", "bash(rm -rf /\\*)", "bash(rm -rf ~)", "bash(rm -rf ~/\\*)",
-          "bash(rm -rf $HOME)", "bash(:()*{*:|:*&*}*)" ] }]
+        { rule = "bash(@ruinous)", in_doubt = "sandbox" }]
 
 # Commands run in a sandbox: they see this workspace, the system's programs and your toolchains,
 # and nothing else of your files; no network, no other process. `haft doctor` proves it here,

@@ -104,3 +104,54 @@ fn nobody_is_offered_a_rule_for_what_ruins_a_machine() {
     let offered = rules.proposals(&sandboxed("rm -rf build").question());
     assert!(!offered.is_empty());
 }
+
+#[test]
+fn a_rule_can_name_together_what_ruins_a_machine() {
+    let asks = policy("[policy]\npreset = \"workspace\"\ndeny = [\"bash(@ruinous)\"]");
+    let left = policy(
+        "[policy]\npreset = \"workspace\"\ndeny = [{ rule = \"bash(@ruinous)\", in_doubt = \"sandbox\" }]",
+    );
+    for rules in [&asks, &left] {
+        for script in [
+            "sudo ls",
+            "cd x; rm -rf $HOME",
+            "rm -rf \"$HOME\"",
+            "dd if=a of=/dev/sdb",
+            "echo; b() { b | b & }; b",
+        ] {
+            check(rules, &sandboxed(script), Deny);
+            check(rules, &Call::bash(script), Deny);
+        }
+        check(rules, &Call::types("sudo ls\n", "bash"), Deny);
+        check(rules, &Call::types("cd x; rm -rf ~\n", "bash"), Deny);
+        check(rules, &sandboxed("rm -rf build/x && echo sudo"), Ask);
+        check(rules, &sandboxed("mkdir -p build && echo sudo"), Allow);
+    }
+    // Where a word is known only when it runs, the rule may apply.
+    for script in ["dd if=a of=$B", "make -j$(nproc)"] {
+        check(&asks, &sandboxed(script), Ask);
+        check(&left, &Call::bash(script), Ask);
+    }
+    check(&left, &sandboxed("make -j$(nproc)"), Allow);
+    let asking = policy("[policy]\nallow = [\"bash\"]\nask = [\"bash(@ruinous)\"]");
+    check(&asking, &Call::bash("sudo ls"), Ask);
+    check(&asking, &Call::bash("ls"), Allow);
+}
+
+#[test]
+fn a_group_of_commands_is_for_deny_and_ask_and_must_exist() {
+    for rules in [
+        "deny = [\"bash(@ruin)\"]",
+        "allow = [\"bash(@ruinous)\"]",
+        "ask = [\"bash(@ruinous x)\"]",
+    ] {
+        let told = problem(&format!("[policy]\n{rules}"));
+        assert!(told.contains("can never match"), "{told}");
+    }
+    let example =
+        "{ rule = \"bash(@ruinous)\", matches = [\"x; sudo ls\"], not_matches = [\"ls\"] }";
+    policy(&format!("[policy]\ndeny = [{example}]"));
+    let wrong = example.replace("sudo ls", "ls sudo");
+    let told = problem(&format!("[policy]\ndeny = [{wrong}]"));
+    assert!(told.contains("does not match its example"), "{told}");
+}

@@ -49,11 +49,19 @@ impl Timeouts {
             spec.deadline.default = time.min(before.maximum);
             restate(spec, schema, before);
         }
+        let mut changed = Vec::new();
         for action in &mut spec.actions {
             let of_action = self.named.get(&format!("{name}.{}", action.name));
-            if let Some(time) = of_action {
-                action.deadline.default = (*time).min(action.deadline.maximum);
+            let Some(time) = of_action else { continue };
+            let time = (*time).min(action.deadline.maximum);
+            if time != action.deadline.default {
+                changed.push(format!("`{}` {}", action.name, in_words(time)));
             }
+            action.deadline.default = time;
+        }
+        if !changed.is_empty() {
+            let sentence = format!(" Actions may run: {}.", changed.join(", "));
+            spec.description.push_str(&sentence);
         }
     }
 }
@@ -67,7 +75,8 @@ fn restate(spec: &mut ToolSpec, schema: &mut Value, before: Deadline) {
     let said = (in_words(old), in_words(new));
     if spec.description.contains(&said.0) {
         spec.description = spec.description.replace(&said.0, &said.1);
-    } else {
+    } else if spec.actions.is_empty() {
+        // Where actions have times of their own, a sentence about every call would be untrue.
         let sentence = format!(" A call may run {}.", said.1);
         spec.description.push_str(&sentence);
     }
@@ -84,7 +93,9 @@ fn restate(spec: &mut ToolSpec, schema: &mut Value, before: Deadline) {
 }
 
 fn in_words(time: Duration) -> String {
-    if time.subsec_millis() == 0 {
+    if time == Duration::from_secs(1) {
+        "1 second".to_owned()
+    } else if time.subsec_millis() == 0 {
         format!("{} seconds", time.as_secs())
     } else {
         format!("{} milliseconds", time.as_millis())
@@ -135,5 +146,32 @@ mod tests {
             [100, 50, 5],
         );
         check(default(), ProviderId::parse("mcp-x").unwrap(), [30, 50, 5]);
+    }
+
+    #[test]
+    fn a_description_names_the_actions_whose_time_is_another() {
+        let of = Duration::from_secs;
+        let described = |timeouts: Timeouts| {
+            let key = ToolKey::new(ProviderId::builtin(), ToolName::parse("process").unwrap());
+            let short = Deadline::new(of(30), of(30));
+            let mut spec = ToolSpec::new("x", "Works with processes.")
+                .deadline(short)
+                .action("list", short)
+                .action("poll", Deadline::new(of(330), of(330)));
+            timeouts.apply(&key, &mut spec, &mut json!({}));
+            spec.description
+        };
+        let unchanged = "Works with processes.";
+        // No action obeys the time of the tool here, so nothing is said of it.
+        assert_eq!(described(Timeouts::new().default_of_all(of(20))), unchanged);
+        let same = Timeouts::new().of("process.poll", of(330));
+        assert_eq!(described(same), unchanged);
+        let both = Timeouts::new()
+            .of("process.poll", of(1))
+            .of("process.list", of(900));
+        assert_eq!(
+            described(both.of("process.list", of(5))),
+            "Works with processes. Actions may run: `list` 5 seconds, `poll` 1 second."
+        );
     }
 }

@@ -82,6 +82,39 @@ async fn a_refused_input_says_what_where_and_what_instead() {
     .await;
 }
 
+/// Programs read every mistake from the outcome, and a model all of them in the text.
+#[tokio::test]
+async fn an_outcome_has_every_mistake_with_its_place() {
+    let harness = harness();
+    let outcome = harness
+        .fail("look", json!({"limit": "x", "pth": "a"}))
+        .await;
+    let structured = outcome.structured.as_ref().expect("structured");
+    let mistakes = structured["mistakes"].as_array().unwrap();
+    let mut places: Vec<&str> = mistakes
+        .iter()
+        .map(|mistake| mistake["at"].as_str().unwrap())
+        .collect();
+    places.sort_unstable();
+    assert_eq!(places, ["/limit", "/path", "/pth"], "{mistakes:?}");
+    for mistake in mistakes {
+        assert!(
+            mistake["message"].is_string() && mistake["hint"].is_string(),
+            "{mistake}"
+        );
+    }
+    let text = outcome.model_text();
+    for place in places {
+        assert!(
+            text.contains(&format!("(at {place})")) || text.contains(&format!("(at `{place}`)")),
+            "{text}"
+        );
+    }
+    // One mistake is the error itself.
+    let one = harness.fail("look", json!({"path": "a", "limit": 0})).await;
+    assert_eq!(one.structured, None);
+}
+
 #[tokio::test]
 async fn rx_14_a_hostile_input_is_an_outcome_not_a_crash() {
     let harness = harness();

@@ -44,7 +44,9 @@ impl Tool for MemorySaveTool {
         ToolSpec::new("Keep a text for later sessions", DESCRIPTION)
             .effects(Effects::CHANGES)
             .groups(&["memory"])
+            .aliases(&["save_memory"])
             .parameter_aliases(&[
+                ParameterAlias::new("fact", "text"),
                 ParameterAlias::new("content", "text"),
                 ParameterAlias::new("memory", "text"),
             ])

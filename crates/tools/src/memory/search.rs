@@ -59,6 +59,7 @@ impl Tool for MemorySearchTool {
             .parameter_aliases(&[
                 ParameterAlias::new("words", "query"),
                 ParameterAlias::new("max_results", "limit"),
+                ParameterAlias::new("maxResults", "limit"),
             ])
     }
 

@@ -58,7 +58,12 @@ impl Tool for ClarifyTool {
             .effects(Effects::READ_ONLY)
             .groups(&["session"])
             .requires([Requirement::Person])
-            .aliases(&["ask_user", "AskUserQuestion", "ask_followup_question"])
+            .aliases(&[
+                "ask_user",
+                "AskUserQuestion",
+                "ask_followup_question",
+                "request_user_input",
+            ])
             .parameter_aliases(&[
                 ParameterAlias::new("message", "question"),
                 ParameterAlias::new("prompt", "question"),
@@ -106,7 +111,7 @@ fn question(input: &ClarifyInput) -> Result<AgentQuestion, ToolError> {
 
 /// Accepts the question of other agents' tools: a list of one question, and options with descriptions.
 fn other_agents_question(input: &mut Map<String, Value>) -> Result<Vec<String>, ToolError> {
-    const DETAILS: [&str; 3] = ["header", "multiSelect", "id"];
+    const DETAILS: [&str; 4] = ["header", "multiSelect", "id", "type"];
     let mut notes = Vec::new();
     if let Some(Value::Array(questions)) = input.get("questions") {
         let [Value::Object(question)] = questions.as_slice() else {

@@ -2,11 +2,15 @@
 //! input that it means here, what was changed on the way, or what it is refused with. The words are
 //! explained in `calls/README.md`; words that are not listed there are an error.
 
-use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path};
+use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path, sync::Arc};
 
-use haft_contract::{CallRequest, Content, ErrorKind, Outcome};
-use haft_testkit::Harness;
-use haft_tools::builtins;
+use haft_contract::{
+    CallRequest, Content, ErrorKind, Outcome,
+    erased::ErasedTool,
+    host::{AgentQuestionAnswer, GivenReply},
+};
+use haft_testkit::{Harness, ScriptedApprover};
+use haft_tools::{builtins, catalog::optional};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -57,9 +61,22 @@ fn systems() -> Vec<(String, System)> {
     files.into_iter().map(read).collect()
 }
 
-/// A workspace of its own for each call.
+/// Every tool that there is, whether or not it is offered without being configured.
+fn every_tool() -> Vec<Arc<dyn ErasedTool>> {
+    builtins().into_iter().chain(optional()).collect()
+}
+
+/// A workspace of its own for each call, with a person who answers what they are asked.
 fn harness() -> Harness {
-    let harness = Harness::memory().tools(builtins()).build();
+    let person = ScriptedApprover::default();
+    person.says([AgentQuestionAnswer::Said {
+        by: "ada".to_owned(),
+        reply: GivenReply::Text("tea".to_owned()),
+    }]);
+    let harness = Harness::memory()
+        .tools(every_tool())
+        .person(&person)
+        .build();
     harness.tree.put("src/a.rs", "fn a() {}\n");
     harness.tree.put("src/b.rs", "fn b() {}\n// second\n");
     harness.tree.put_directory("docs");
@@ -210,7 +227,7 @@ async fn no_list_names_the_tools_of_other_systems() {
         .collect();
     for (_, system) in systems() {
         for call in system.calls {
-            let own = builtins()
+            let own = every_tool()
                 .iter()
                 .any(|tool| tool.name().as_str() == call.tool);
             assert_eq!(listed.contains(&call.tool), own, "{}", call.tool);

@@ -10,7 +10,10 @@ use haft_contract::{
     secret::{ReadSecret, Secret, SecretReference},
 };
 use haft_testkit::Harness;
-use haft_tools::script::{ScriptSource, ScriptTool};
+use haft_tools::{
+    factory::{Factory, ToolEntry},
+    script::{ScriptSource, ScriptTool},
+};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
@@ -318,4 +321,70 @@ async fn r8_a_scripts_commands_reach_the_hosts_of_its_manifest_and_no_others() {
     let usual = planned("", Tier::T2).await;
     assert_eq!(usual.egress().unwrap().allow, rules(&["everybody.example"]));
     assert_eq!(planned(own, Tier::Host).await.egress(), None);
+}
+
+/// A script as a library offers it: found by its manifest, with hosts of its own and an argument that no
+/// model sees.
+#[tokio::test]
+async fn a_script_of_a_factory_has_its_hosts_and_its_fixed_arguments() {
+    let scripts = tempfile::tempdir().unwrap();
+    let program = "#!/bin/sh\nread -r input\necho \"{\\\"got\\\": $input}\"\n";
+    let path = scripts.path().join("greet.sh");
+    write_program(&path, program);
+    let manifest = MANIFEST.replace("\n[input]", "hosts = [\"docs.rs:443\"]\n\n[input]");
+    let manifest = format!("{manifest}properties.tone = {{ type = \"string\" }}\n");
+    let mut factory = Factory::builtin();
+    factory.register_scripts(move |written| match written {
+        "tools/greet.toml" => ScriptTool::new(ScriptSource {
+            manifest_text: manifest.clone(),
+            program_path: path.display().to_string(),
+            sha256: Sha256::digest(program).into(),
+        })
+        .map_err(|error| error.to_string()),
+        other => Err(format!("`{other}` is not trusted")),
+    });
+    let entry = |manifest: &str, arguments: serde_json::Value| {
+        let entry = json!({
+            "type": "script", "name": "greet_kindly",
+            "config": {"manifest": manifest}, "arguments": arguments,
+        });
+        serde_json::from_value::<ToolEntry>(entry).unwrap()
+    };
+    let unknown = factory.build(&entry("other.toml", json!({})));
+    let refused = unknown.err().expect("it is not trusted").to_string();
+    assert!(refused.contains("`other.toml` is not trusted"), "{refused}");
+
+    let tool = factory
+        .build(&entry("tools/greet.toml", json!({"tone": "kind"})))
+        .unwrap();
+    let workspace = Workspace::local_with(|builder| {
+        builder
+            .configure(|builder| builder.provider(ProviderId::script(), vec![tool]))
+            .sandbox("greet_kindly", SandboxMode::Off)
+    });
+    let tools = workspace.harness.runtime.registry().snapshot();
+    let entry = tools.get("greet_kindly").expect("it is offered");
+    let schema = entry.input_schema().to_string();
+    assert!(!schema.contains("tone"), "{schema}");
+    let outcome = workspace
+        .succeed("greet_kindly", json!({"name": "Ada"}))
+        .await;
+    assert_eq!(
+        structured(&outcome),
+        &json!({"got": {"name": "Ada", "tone": "kind"}})
+    );
+    let plan = plan_of(&workspace.harness, &outcome);
+    let host = plan.accesses().iter().find_map(|access| match access {
+        Access::Host { host, port } => Some(format!("{host}:{port}")),
+        _ => None,
+    });
+    assert_eq!(host.as_deref(), Some("docs.rs:443"));
+    // Nobody sets it from outside, whatever they call it.
+    workspace
+        .refuse(
+            "greet_kindly",
+            json!({"name": "Ada", "tone": "rude"}),
+            ErrorKind::InvalidInput,
+        )
+        .await;
 }

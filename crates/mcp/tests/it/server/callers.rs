@@ -4,9 +4,9 @@ use std::{collections::HashMap, sync::Arc};
 
 use haft_contract::{
     BoxFuture, CallContext, Effects, NoProgress, Plan, PlanContext, Principal, ProviderId,
-    TenantId, Tool, ToolError, ToolSpec, WorkspaceId,
+    SessionKind, TenantId, Tool, ToolError, ToolSpec, WorkspaceId,
     erased::{ErasedTool, erase},
-    host::{CallQuery, History as _},
+    host::{CallQuery, History as _, Verdict},
 };
 use haft_mcp::{
     client::Clients,
@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    Era, Stage,
     stage::FixedMounts,
     web::{Web, events},
 };
@@ -247,5 +248,89 @@ async fn a_session_belongs_to_who_began_it() {
     let own = events(own).await;
     let said = own.iter().find(|it| it["id"] == 7).unwrap();
     assert_eq!(said["result"]["structuredContent"]["user"], "ada");
+    cancel.cancel();
+}
+
+/// Rules that deny everything to a direct message.
+fn denying_direct_messages() -> FixedPolicy {
+    FixedPolicy::by(|question| match question.principal.session_kind {
+        SessionKind::Dm => Verdict::Deny,
+        _ => Verdict::Allow,
+    })
+}
+
+/// What a client asks for: a call, and what mounted servers have beside their tools.
+fn requests() -> [(&'static str, Value, &'static str); 4] {
+    let whom = json!({"name": "greet", "arguments": {"whom": "Ada"}});
+    let completed = json!({
+        "ref": {"type": "ref/prompt", "name": "greet"},
+        "argument": {"name": "whom", "value": "A"},
+    });
+    [
+        (
+            "tools/call",
+            json!({"name": "count", "arguments": {"to": 1}}),
+            "counted",
+        ),
+        ("resources/read", json!({"uri": "s+file:///a"}), "text of a"),
+        ("prompts/get", whom, "hello"),
+        ("completion/complete", completed, "A-completed"),
+    ]
+}
+
+/// The same request as a direct message, or as something that the connection is not.
+fn narrowed_to(kind: &str, mut parameters: Value) -> Value {
+    parameters["_meta"]["dev.haft/caller"] = json!({ "sessionKind": kind });
+    parameters
+}
+
+/// A request as the connection, as a direct message, and as nonsense, wherever it is sent.
+async fn check_narrowed(mut ask: impl AsyncFnMut(&str, Value) -> Value) {
+    for (method, parameters, shows) in requests() {
+        let own = ask(method, parameters.clone()).await;
+        assert!(own.to_string().contains(shows), "{method}: {own}");
+        let dm = ask(method, narrowed_to("dm", parameters.clone())).await;
+        assert!(!dm.to_string().contains(shows), "{method}: {dm}");
+        let is_denied = dm["result"]["_meta"]["dev.haft/terminal"] == "denied";
+        assert!(is_denied || dm.get("error").is_some(), "{method}: {dm}");
+        let wrong = ask(method, narrowed_to("owner", parameters.clone())).await;
+        let message = wrong["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains("can only narrow"), "{method}: {wrong}");
+        let again = ask(method, parameters).await;
+        assert!(again.to_string().contains(shows), "{method}: {again}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_narrows_calls_prompts_and_resources_alike_in_both_eras() {
+    let stage = Stage::configured(
+        |harness, _| harness.policy(denying_direct_messages()),
+        |endpoint| endpoint,
+        SessionScope::OfEndpoint,
+    );
+    for era in Era::BOTH {
+        let (mut wire, _) = stage.connect(era).await;
+        check_narrowed(async |method: &str, parameters| wire.ask(method, parameters).await).await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_narrows_itself_over_http_with_and_without_a_session() {
+    let stage = Stage::configured(
+        |harness, _| harness.policy(denying_direct_messages()),
+        |endpoint| endpoint,
+        SessionScope::OfConnection,
+    );
+    let cancel = CancellationToken::new();
+    let web = Web::serve(Arc::clone(&stage.endpoint), cancel.clone()).await;
+    check_narrowed(async |method: &str, parameters| answer(&web, method, parameters).await).await;
+    let session = web.begin().await;
+    check_narrowed(async |method: &str, parameters| {
+        let body = json!({"jsonrpc": "2.0", "id": 5, "method": method, "params": parameters});
+        let told = web.in_session(&session, &body).send().await.unwrap();
+        let mut told = events(told).await.into_iter().filter(|it| it["id"] == 5);
+        told.next().expect("an answer")
+    })
+    .await;
     cancel.cancel();
 }
