@@ -67,12 +67,11 @@ pub(crate) async fn run(
             },
             _ = looks.tick() => None,
         };
-        let wishes = match event {
-            Some(event) => watch.update(event, SystemClock.now()),
-            None => {
-                desk.refresh(&mut watch).await;
-                Vec::new()
-            }
+        let wishes = if let Some(event) = event {
+            watch.update(event, SystemClock.now())
+        } else {
+            desk.refresh(&mut watch).await;
+            Vec::new()
         };
         for wish in wishes {
             match wish {

@@ -135,11 +135,11 @@ fn a_match_is_told_while_the_search_is_in_the_middle_of_a_file() {
     const PATTERN: &str = "needle|[ab]*a[ab]{250}[cd]";
     const LINES: usize = 60_000;
     let stage = Stage::with_config(CONFIG);
-    let (mut text, mut state) = ("needle\n".to_owned(), 1_u32);
+    let (mut text, mut random) = ("needle\n".to_owned(), 1_u32);
     for _ in 0..LINES {
         for _ in 0..200 {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            text.push(if state >> 31 == 0 { 'a' } else { 'b' });
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            text.push(if random >> 31 == 0 { 'a' } else { 'b' });
         }
         text.push_str("c\n");
     }

@@ -194,10 +194,10 @@ fn what_init_denies_is_denied_in_every_spelling() {
         ("function x { x & x & }; x", "x() { make & wait; }; x"),
     ] {
         let denied = check(ruinous);
-        assert_eq!(denied["decision"], "deny", "{ruinous}: {denied}");
+        assert_eq!(denied["verdict"], "deny", "{ruinous}: {denied}");
         assert_eq!(denied["rule"]["text"], "bash(@ruinous)", "{denied}");
         let other = check(ordinary);
-        assert_ne!(other["decision"], "deny", "{ordinary}: {other}");
+        assert_ne!(other["verdict"], "deny", "{ordinary}: {other}");
         assert_ne!(other["rule"]["text"], "bash(@ruinous)", "{other}");
     }
 }

@@ -67,8 +67,13 @@ fn an_action_is_stopped_after_the_time_that_is_configured_for_it() {
     };
     let command = json!({"command": "sleep 600", "background": true});
     let started = call("bash", command);
-    let id = started["result"]["structuredContent"]["process"]["id"].clone();
-    assert!(id.is_string(), "{started}");
+    assert!(
+        started
+            .to_string()
+            .contains("[in the background: p1 running"),
+        "{started}"
+    );
+    let id = "p1";
     let polled = call(
         "process",
         json!({"action": "poll", "id": id, "wait_ms": 300_000}),
