@@ -360,12 +360,10 @@ impl Index {
             Access::Process(process) => {
                 if let ProcessAct::Write(typed) = &process.act {
                     self.wide.texts(typed.trim(), &self.patterns, &mut found);
-                    self.wide.groups_in(typed, &mut found);
                 }
                 if let Some(running) = &process.running {
                     let text = running.command.text();
                     self.wide.texts(&text, &self.patterns, &mut found);
-                    self.wide.groups_in(&text, &mut found);
                 }
             }
             Access::Host { host, .. } => {

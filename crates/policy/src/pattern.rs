@@ -116,7 +116,11 @@ impl Pattern {
             return Err(PatternError::Empty);
         }
         let group = CommandGroup::named(text);
-        if text.starts_with('@') && (group.is_none() || reach == PatternScope::Exact) {
+        let is_refused = match reach {
+            PatternScope::Exact => group.is_some(),
+            PatternScope::Wide => group.is_none() && reads_as_group(text),
+        };
+        if is_refused {
             return Err(PatternError::UnknownGroup);
         }
         // `allow` spells out one command exactly, which may end in a blank.
@@ -260,6 +264,15 @@ impl CommandGroup {
             Self::Ruinous => ruinous::script_ruins(script),
         }
     }
+}
+
+/// Whether whoever wrote this meant a group of commands, and not a program with such a name.
+fn reads_as_group(text: &str) -> bool {
+    let name = text
+        .strip_prefix('@')
+        .and_then(|rest| rest.split(' ').next());
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    name.is_some_and(|name| !name.is_empty() && name.chars().all(plain))
 }
 
 impl PathPattern {

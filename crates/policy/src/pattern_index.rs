@@ -277,13 +277,6 @@ impl Patterns {
         words.chain(groups)
     }
 
-    /// The groups of commands that have one in a script.
-    pub(crate) fn groups_in(&self, script: &str, found: &mut Vec<PatternId>) {
-        let groups = self.command_groups.iter();
-        let groups = groups.filter(|(_, group)| group.is_in_script(script));
-        found.extend(groups.map(|(id, _)| *id));
-    }
-
     /// The patterns that match a host.
     pub(crate) fn hosts(&self, host: &str, patterns: &[Pattern], found: &mut Vec<PatternId>) {
         let lower = host.to_ascii_lowercase();

@@ -71,7 +71,7 @@ fn harness() -> Harness {
     let person = ScriptedApprover::default();
     person.says([AgentQuestionAnswer::Said {
         by: "ada".to_owned(),
-        reply: GivenReply::Text("tea".to_owned()),
+        reply: GivenReply::Text("A".to_owned()),
     }]);
     let harness = Harness::memory()
         .tools(every_tool())
