@@ -4,12 +4,11 @@
 
 use clap::Args;
 use haft_contract::{
-    CallId, TenantId, WorkspaceId,
-    host::{Approval, CallFilter, History, StoredCall},
+    TenantId, WorkspaceId,
+    host::{CallFilter, StoredCall},
 };
 use haft_host::{config::ConfigPlaces, this_workspace::RecordedWorkspaces};
 use haft_ledger::StoredLedger;
-use serde_json::Value;
 
 /// Which workspaces.
 #[derive(Debug, Clone, Copy, Args)]
@@ -79,62 +78,4 @@ impl RecordScope {
         let several = self.has_several();
         several.then(|| self.workspaces.of_call(call))
     }
-}
-
-/// The workspace a question is about: its form says so; a question whose form is not kept is about the
-/// workspace of its call.
-pub(crate) async fn workspace_of(
-    history: &impl History,
-    question: &Approval,
-) -> Option<WorkspaceId> {
-    let form = question.form.as_ref();
-    let said = form.and_then(|form| form.get("workspace_id")?.as_str().map(str::to_owned));
-    if let Some(id) = said.and_then(|id| WorkspaceId::parse(&id).ok()) {
-        return Some(id);
-    }
-    workspace_of_call(history, &question.principal.tenant, question.call).await
-}
-
-async fn workspace_of_call(
-    history: &impl History,
-    tenant: &TenantId,
-    call: CallId,
-) -> Option<WorkspaceId> {
-    let call = history.call(tenant, call).await.ok()??;
-    Some(call.workspace)
-}
-
-/// Whether a call is of a workspace that is meant. One whose workspace nobody knows is.
-pub(crate) async fn is_call_wanted(
-    ledger: &StoredLedger,
-    tenant: &TenantId,
-    call: CallId,
-    scope: &RecordScope,
-) -> bool {
-    let only = scope.only();
-    if only.is_empty() {
-        return true;
-    }
-    let workspace = workspace_of_call(ledger, tenant, call).await;
-    workspace.is_none_or(|workspace| only.contains(&workspace))
-}
-
-/// What the form of a question shows as its workspace.
-pub(crate) fn shown_in(question: &Approval) -> Option<&str> {
-    let form = question.form.as_ref()?;
-    form.get("workspace").and_then(Value::as_str)
-}
-
-/// Whether a question is about a workspace that is meant. One whose workspace nobody knows is shown.
-pub(crate) async fn is_wanted(
-    ledger: &StoredLedger,
-    question: &Approval,
-    scope: &RecordScope,
-) -> bool {
-    let only = scope.only();
-    if only.is_empty() {
-        return true;
-    }
-    let workspace = workspace_of(ledger, question).await;
-    workspace.is_none_or(|workspace| only.contains(&workspace))
 }

@@ -32,6 +32,7 @@ mod record;
 pub mod record_file;
 pub mod record_migration;
 pub mod record_size;
+pub mod recorded_question;
 pub mod relative_time;
 pub mod replay;
 pub mod rules;

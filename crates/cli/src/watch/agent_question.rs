@@ -79,7 +79,7 @@ impl AnswerScreen {
             Key::Char('x') => return self.reply(GivenReply::Decline),
             Key::Char(digit @ '0'..='9') => return self.chosen(digit, now),
             Key::Char('y' | 'n' | 'a' | 'r') => {
-                let no_approval = "this is no approval: enter types an answer, q goes back";
+                let no_approval = "this is not an approval: enter types an answer, q goes back";
                 return AnswerStep::Stay(Some(no_approval));
             }
             Key::Interrupt | Key::Char(_) => {}

@@ -16,12 +16,13 @@ mod update;
 use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
-    CallId, TenantId,
+    TenantId,
     host::{
-        AnswerError, AnswerPlace, Answerer, ApprovalStore, Clock as _, GivenAnswer, History as _,
-        Ledger as _, LedgerError,
+        AnswerError, AnswerPlace, Answerer, ApprovalStore, Clock as _, GivenAnswer, Ledger as _,
+        LedgerError,
     },
 };
+use haft_host::recorded_question::{is_about, is_asked_in, why_asked};
 use haft_ledger::StoredLedger;
 use haft_runtime::SystemClock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -33,11 +34,7 @@ use self::{
     update::{Event, WatchAction},
 };
 use crate::{
-    exit::Exit,
-    scope::{RecordScope, is_call_wanted, is_wanted},
-    stop::Stop,
-    terminal::Output,
-    view::question::MAX_LISTED,
+    exit::Exit, scope::RecordScope, stop::Stop, terminal::Output, view::question::MAX_LISTED,
 };
 
 /// How often the record is polled.
@@ -89,7 +86,7 @@ pub(crate) async fn run(
             }
         }
         if let Some(item) = watch.unexplained().cloned() {
-            let why = desk.why(item.call).await;
+            let why = why_asked(&desk.ledger, &desk.tenant, item.call).await;
             watch.update(Event::Explained { id: item.id, why }, SystemClock.now());
         }
         screen.draw(&watch).map_err(|error| no_screen(&error))?;
@@ -120,7 +117,8 @@ impl WatchedQuestions {
             Ok(pending) => {
                 let mut wanted = Vec::with_capacity(pending.len());
                 for asked in pending {
-                    if is_call_wanted(&self.ledger, &self.tenant, asked.call, &self.scope).await {
+                    if is_asked_in(&self.ledger, &self.tenant, asked.call, self.scope.only()).await
+                    {
                         wanted.push(asked);
                     }
                 }
@@ -148,7 +146,7 @@ impl WatchedQuestions {
             Ok(pending) => {
                 let mut fresh = Vec::with_capacity(pending.len());
                 for question in pending {
-                    if is_wanted(&self.ledger, &question, &self.scope).await {
+                    if is_about(&self.ledger, &question, self.scope.only()).await {
                         fresh.push(question);
                     }
                 }
@@ -156,13 +154,6 @@ impl WatchedQuestions {
             }
             Err(error) => Event::Trouble(error.to_string()),
         }
-    }
-
-    /// Why a call asks, according to the record.
-    async fn why(&self, call: CallId) -> Option<String> {
-        let events = self.ledger.events(&self.tenant, call).await.ok()?;
-        let decided = events.iter().rev().find(|event| event.kind == "decided")?;
-        Some(decided.body.get("reason")?.as_str()?.to_owned())
     }
 
     async fn answer(&self, given: update::AnswerChoice) -> Event {

@@ -7,11 +7,11 @@ use haft_contract::{
     CallId, PlanDigest,
     host::{AgentQuestionId, Approval, ApprovalId, AskedQuestion, Timestamp},
 };
+use haft_host::recorded_question::shown_in;
 use serde_json::Value;
 
 use super::{agent_question::AnswerScreen, detail::Detail};
 use crate::{
-    scope::shown_in,
     terminal::visible,
     view::{question, table::cut_beginning},
 };

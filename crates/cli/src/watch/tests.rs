@@ -436,7 +436,7 @@ fn no_key_of_an_approval_answers_an_agent() {
     let mut watch = asked(&question);
     press(&mut watch, "\ny");
     assert!(
-        screen(&watch).contains("this is no approval"),
+        screen(&watch).contains("this is not an approval"),
         "{}",
         screen(&watch)
     );

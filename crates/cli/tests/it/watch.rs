@@ -219,7 +219,7 @@ fn a_question_of_an_agent_is_answered_on_the_watch_screen() {
     let shown = tmux.until(watch, "2  blue");
     assert!(shown.contains("it allows nothing"), "{shown}");
     tmux.press(watch, &["y"]);
-    tmux.until(watch, "this is no approval");
+    tmux.until(watch, "this is not an approval");
     assert!(tmux.runs(first));
     eventually("the number counts", || {
         // It does only after the question has stood for a moment.

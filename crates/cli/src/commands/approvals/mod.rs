@@ -9,10 +9,11 @@ use haft_contract::TenantId;
 use std::{io::IsTerminal as _, sync::Arc, time::Duration};
 
 use clap::Args;
-use haft_contract::host::{
-    Approval, ApprovalStore, Clock as _, History as _, Ledger as _, Timestamp,
+use haft_contract::host::{Approval, ApprovalStore, Clock as _, Ledger as _, Timestamp};
+use haft_host::{
+    Record, ancestry,
+    recorded_question::{is_about, shown_in, why_asked, workspace_of},
 };
-use haft_host::{Record, ancestry};
 use haft_ledger::StoredLedger;
 use haft_runtime::SystemClock;
 use serde::Serialize;
@@ -20,7 +21,7 @@ use tokio::task::JoinHandle;
 
 use super::{
     App,
-    scope::{RecordScope, WorkspaceArgs, is_wanted, shown_in, workspace_of},
+    scope::{RecordScope, WorkspaceArgs},
 };
 use crate::{
     exit::Exit,
@@ -107,11 +108,7 @@ impl RecordedQuestions {
 
     /// Why a person is asked: the decision of the rules, from the record.
     async fn why(&self, question: &Approval) -> Option<String> {
-        let events = self.ledger.events(&TenantId::local(), question.call).await;
-        let events = events.ok()?;
-        let decided = events.iter().rev().find(|event| event.kind == "decided")?;
-        let reason = decided.body.get("reason")?.as_str()?;
-        Some(reason.to_owned())
+        why_asked(&self.ledger, &TenantId::local(), question.call).await
     }
 
     async fn close(self) {
@@ -210,7 +207,7 @@ pub(crate) async fn pending(
         .map_err(|error| Stop::ledger(&error))?;
     let mut wanted = Vec::with_capacity(pending.len());
     for question in pending {
-        if is_wanted(ledger, &question, scope).await {
+        if is_about(ledger, &question, scope.only()).await {
             wanted.push(question);
         }
     }
