@@ -23,6 +23,9 @@ const MIGRATING: i64 = 0x4864 << 48;
 /// How many months have their part of the record ahead of time.
 const MONTHS_AHEAD: i64 = 3;
 
+/// How long making them waits for those who use the record.
+const MONTHS_WAIT: &str = "2s";
+
 /// Brings the schema up to date, if this role may.
 pub(super) async fn migrate(connection: &mut PostgresConnection) -> Result<(), OpenError> {
     refuse_privileged_role(connection).await?;
@@ -45,13 +48,30 @@ pub(super) async fn migrate(connection: &mut PostgresConnection) -> Result<(), O
             known: SCHEMA_VERSION,
         });
     }
-    let months = "SELECT make_months(?1::bigint::integer)";
-    let months = connection.query(months, &values![MONTHS_AHEAD]).await;
-    if let Err(error) = months {
+    if let Err(error) = make_months(connection).await {
         // Its rows are kept all the same, in the part for what has no month.
         tracing::warn!(%error, "the record's parts for the next months could not be made");
     }
     Ok(())
+}
+
+/// Makes the parts of this month and of the next ones, where they are not there. That waits until nobody
+/// reads the record, and whoever comes next waits for it: so it soon gives up, to be tried again later.
+pub(super) async fn make_months(connection: &mut PostgresConnection) -> Result<(), StoreError> {
+    connection.begin().await?;
+    let wait = "SELECT set_config('lock_timeout', ?1, true)";
+    let months = "SELECT make_months(?1::bigint::integer)";
+    let made = match connection.query(wait, &values![MONTHS_WAIT]).await {
+        Ok(_) => connection.query(months, &values![MONTHS_AHEAD]).await,
+        Err(error) => Err(error),
+    };
+    match made {
+        Ok(_) => connection.commit().await,
+        Err(error) => {
+            connection.rollback().await?;
+            Err(error)
+        }
+    }
 }
 
 async fn make(connection: &mut PostgresConnection) -> Result<(), OpenError> {

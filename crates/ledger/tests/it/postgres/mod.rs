@@ -2,6 +2,7 @@
 
 mod encryption;
 pub(crate) mod migration;
+mod months;
 mod processes;
 mod rates;
 mod statements;
