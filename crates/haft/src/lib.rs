@@ -1,6 +1,6 @@
 //! Haft for embedders: one builder, one prelude, and the formats in which models call tools.
 //!
-//! [`Haft::open`] combines the parts: the local back end, the record on SQLite, a policy, the
+//! [`Haft::open`] combines the parts: the local back end, the record, a policy, the
 //! built-in tools and yours. [`model`] turns a provider's tool calls into requests and outcomes
 //! into the messages it expects. This crate adds no stage and no rule: every call goes through
 //! [`Runtime`].

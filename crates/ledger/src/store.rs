@@ -128,6 +128,11 @@ pub(crate) trait Connection: Send {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
+    /// What a database needs every day for as long as it is written. Outside a transaction.
+    fn daily_upkeep(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Holds a writer no more.
     fn let_writer_go(&mut self, writer: i64) -> BoxFuture<'_, Result<(), StoreError>> {
         let _ = writer;

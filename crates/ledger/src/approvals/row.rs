@@ -18,6 +18,9 @@ use crate::{
 /// Names the signed form below. Other columns or another order need another name.
 const FORM: &str = "haft-ledger-approval-2";
 
+/// The signed form of the schema's versions before 4, whose rows had no kind and were all approvals.
+const FORM_WITHOUT_KIND: &str = "haft-ledger-approval-1";
+
 /// The kind of a row that a plan waits for.
 pub(super) const APPROVAL: &str = "approval";
 
@@ -94,7 +97,9 @@ impl Columns {
             reason: row.get("reason")?,
             used_by: row.get("used_by")?,
         };
-        let is_signed = columns.seal(key).is(row.get("mac")?);
+        let mac = row.get("mac")?;
+        let is_signed = columns.seal(key).is(mac)
+            || columns.kind == APPROVAL && columns.seal_without_kind(key).is(mac);
         Ok(is_signed.then_some(columns))
     }
 
@@ -216,11 +221,18 @@ impl Columns {
     }
 
     fn seal(&self, key: &[u8; 32]) -> Seal {
-        Seal::new(FORM, key)
-            .text(&self.tenant)
-            .text(&self.id)
-            .text(&self.kind)
-            .bytes(&self.call)
+        let seal = Seal::new(FORM, key).text(&self.tenant).text(&self.id);
+        self.seal_rest(seal.text(&self.kind))
+    }
+
+    /// What an approval was signed with before rows had a kind. It is signed anew with its next change.
+    fn seal_without_kind(&self, key: &[u8; 32]) -> Seal {
+        let seal = Seal::new(FORM_WITHOUT_KIND, key);
+        self.seal_rest(seal.text(&self.tenant).text(&self.id))
+    }
+
+    fn seal_rest(&self, seal: Seal) -> Seal {
+        seal.bytes(&self.call)
             .text(&self.user)
             .text(&self.agent)
             .text(&self.session)

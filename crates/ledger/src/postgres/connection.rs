@@ -10,6 +10,7 @@ use tokio_postgres::{Client, Statement, types::ToSql};
 
 use super::{
     failure::{failed, unreachable},
+    migrate,
     sql::{dollars, many_rows},
     text,
     value::{AnyCell, column},
@@ -394,6 +395,10 @@ impl Connection for PostgresConnection {
             }
             Ok(abandoned)
         })
+    }
+
+    fn daily_upkeep(&mut self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(migrate::make_months(self))
     }
 
     fn let_writer_go(&mut self, writer: i64) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -7,13 +7,14 @@ use crate::{
 };
 
 /// The newest schema this program knows.
-const SCHEMA_VERSION: i64 = 3;
+const SCHEMA_VERSION: i64 = 4;
 
-/// One step for each version; a step never changes once released.
-const STEPS: [&str; 3] = [
+/// One step for each version; a step never changes: `tests/it/schema_steps.rs` knows each.
+const STEPS: [&str; 4] = [
     include_str!("schema/0001_record.sql"),
     include_str!("schema/0002_facts.sql"),
     include_str!("schema/0003_memory.sql"),
+    include_str!("schema/0004_question_kind.sql"),
 ];
 
 /// Held while the schema is made, so that one process makes it.
@@ -21,6 +22,9 @@ const MIGRATING: i64 = 0x4864 << 48;
 
 /// How many months have their part of the record ahead of time.
 const MONTHS_AHEAD: i64 = 3;
+
+/// How long making them waits for those who use the record.
+const MONTHS_WAIT: &str = "2s";
 
 /// Brings the schema up to date, if this role may.
 pub(super) async fn migrate(connection: &mut PostgresConnection) -> Result<(), OpenError> {
@@ -44,13 +48,30 @@ pub(super) async fn migrate(connection: &mut PostgresConnection) -> Result<(), O
             known: SCHEMA_VERSION,
         });
     }
-    let months = "SELECT make_months(?1::bigint::integer)";
-    let months = connection.query(months, &values![MONTHS_AHEAD]).await;
-    if let Err(error) = months {
+    if let Err(error) = make_months(connection).await {
         // Its rows are kept all the same, in the part for what has no month.
         tracing::warn!(%error, "the record's parts for the next months could not be made");
     }
     Ok(())
+}
+
+/// Makes the parts of this month and of the next ones, where they are not there. That waits until nobody
+/// reads the record, and whoever comes next waits for it: so it soon gives up, to be tried again later.
+pub(super) async fn make_months(connection: &mut PostgresConnection) -> Result<(), StoreError> {
+    connection.begin().await?;
+    let wait = "SELECT set_config('lock_timeout', ?1, true)";
+    let months = "SELECT make_months(?1::bigint::integer)";
+    let made = match connection.query(wait, &values![MONTHS_WAIT]).await {
+        Ok(_) => connection.query(months, &values![MONTHS_AHEAD]).await,
+        Err(error) => Err(error),
+    };
+    match made {
+        Ok(_) => connection.commit().await,
+        Err(error) => {
+            connection.rollback().await?;
+            Err(error)
+        }
+    }
 }
 
 async fn make(connection: &mut PostgresConnection) -> Result<(), OpenError> {

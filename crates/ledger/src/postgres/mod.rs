@@ -146,3 +146,34 @@ impl Store for PostgresStore {
         self.pool.close();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use haft_testkit::postgres_server::PostgresServer;
+
+    use super::*;
+
+    /// What the server itself says is in force, and still is once a connection did what has other limits.
+    #[tokio::test]
+    #[ignore = "ci: needs PostgreSQL"]
+    async fn every_connection_has_limits() {
+        let server = PostgresServer::start();
+        let store = PostgresStore::at(&server.url("haft_owner")).unwrap();
+        let mut opened = store.open().await.unwrap();
+        opened.daily_upkeep().await.unwrap();
+        let scope = Scope::Tenants(&["local"]);
+        let writer = store.writer().await.unwrap();
+        let reader = store.reader(scope).await.unwrap();
+        for mut connection in [opened, writer, reader] {
+            for (setting, limit) in [
+                ("statement_timeout", "30s"),
+                ("lock_timeout", "20s"),
+                ("idle_in_transaction_session_timeout", "1min"),
+            ] {
+                let show = format!("SHOW {setting}");
+                let shown: Option<String> = connection.scalar(&show, &[]).await.unwrap();
+                assert_eq!(shown.as_deref(), Some(limit), "{setting}");
+            }
+        }
+    }
+}

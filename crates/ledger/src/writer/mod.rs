@@ -21,7 +21,10 @@ use std::{
     time::Duration,
 };
 
-use haft_contract::{TenantId, host::LedgerError};
+use haft_contract::{
+    TenantId,
+    host::{LedgerError, Timestamp},
+};
 use tokio::{runtime::Handle, sync::oneshot, time::Instant};
 
 pub use self::recover::{InterruptedCall, Recovery};
@@ -56,6 +59,9 @@ use crate::{
 
 /// How long nothing must have come before there is time to catch up.
 const IDLE: Duration = Duration::from_secs(1);
+
+/// How often a process that stays does for the database what opening it does.
+const UPKEEP_EVERY: Duration = Duration::from_hours(24);
 
 /// The first pause after a failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -210,6 +216,8 @@ struct Writer {
     used_marks: Arc<UsedMarks>,
     /// Whether rows were written that cannot be searched for yet.
     is_behind: bool,
+    /// When the database last got what it needs every day; opening it is the first time.
+    kept_up_at: Timestamp,
 }
 
 impl Writer {
@@ -283,6 +291,7 @@ impl Writer {
             mark,
             used_marks,
             is_behind: true,
+            kept_up_at: now,
         };
         // What recovery wrote counts too.
         writer.raise_mark(&writer.memory.chains.heads());
@@ -415,6 +424,12 @@ impl Writer {
             none => none.insert(reconnect(&*self.store, self.memory.chains.writer()).await?),
         };
         let now = self.options.clock.now();
+        if now >= self.kept_up_at.after(UPKEEP_EVERY) {
+            self.kept_up_at = now;
+            if let Err(error) = connection.daily_upkeep().await {
+                tracing::warn!(%error, "what the record's database needs every day was not done");
+            }
+        }
         let commit = write::commit_group(
             &mut **connection,
             pending,

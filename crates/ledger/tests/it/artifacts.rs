@@ -296,3 +296,21 @@ async fn au_05_an_artifact_changed_in_place_is_refused() {
     let whole = artifacts.open(id).await.unwrap();
     assert_eq!(whole.read_at(0, 4).await.unwrap(), b"what");
 }
+
+/// An artifact is what a file held or a command printed, and undo needs those bytes. What holds is that
+/// nobody else reads it; what is taken out of output, is taken out before it comes here.
+#[tokio::test]
+async fn au_12_an_artifact_is_as_it_was_and_private() {
+    let secret = "AKIAQQQQWWWWEEEERRRR";
+    let fixture = Fixture::new();
+    let artifacts = fixture.open().await.expiring_artifacts();
+    keep(&artifacts, format!("id = \"{secret}\"\n").as_bytes()).await;
+    let [path] = kept(&fixture).try_into().unwrap();
+    assert_eq!(
+        std::fs::read_to_string(&path).unwrap(),
+        format!("id = \"{secret}\"\n")
+    );
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o600);
+    assert_eq!(mode(&fixture.directory()), 0o700);
+}

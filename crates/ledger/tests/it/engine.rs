@@ -106,6 +106,12 @@ const AS_OWNER: &str =
     CREATE OR REPLACE FUNCTION zeroblob(bytes integer) RETURNS bytea LANGUAGE sql
         AS $$ SELECT decode(repeat('00', bytes), 'hex') $$;";
 
+/// A statement written for SQLite.
+fn in_its_words(sql: &str) -> String {
+    sql.replace("CAST(body AS TEXT)", "convert_from(body, 'UTF8')")
+        .replace("AS BLOB)", "AS BYTEA)")
+}
+
 impl EngineFixture for PostgresFixture {
     async fn empty() -> Self {
         Self::new().await
@@ -124,13 +130,12 @@ impl EngineFixture for PostgresFixture {
     }
 
     async fn tamper(&self, sql: &str) {
-        let sql = sql
-            .replace("CAST(body AS TEXT)", "convert_from(body, 'UTF8')")
-            .replace("AS BLOB)", "AS BYTEA)");
+        let sql = in_its_words(sql);
         self.sql(&format!("{AS_OWNER} {sql}"));
     }
 
     async fn number(&self, sql: &str) -> i64 {
+        let sql = in_its_words(sql);
         let sql = format!("SET search_path = haft; {sql}");
         self.sql(&sql).parse().unwrap()
     }

@@ -33,6 +33,7 @@ mod postgres;
 mod ranges;
 mod record;
 mod resume;
+mod schema_steps;
 mod secrets;
 mod store;
 mod suite;

@@ -1,12 +1,17 @@
 //! Calls that stay open: their events wait for more, and are there when somebody needs them.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
-    CallEvent, Terminal,
+    CallContext, CallEvent, Effects, NoProgress, Plan, PlanContext, Terminal, Tool, ToolError,
+    ToolSpec,
+    erased::erase,
     host::{CallQuery, Durability, History as _, Ledger as _, LedgerErrorKind, Verification},
 };
 use haft_ledger::StoredLedger;
+use haft_testkit::{Harness, sample};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::support::{Fixture, NOW, at, request, settled, started, tenant, whole_call, writes};
@@ -30,6 +35,58 @@ async fn until_taken() {
 
 async fn rows(fixture: &Fixture) -> i64 {
     fixture.number("SELECT count(*) FROM record").await
+}
+
+/// Stands for a command: it may change anything, and tells of no file.
+struct Command;
+
+#[derive(Deserialize, JsonSchema)]
+struct Nothing {}
+
+impl Tool for Command {
+    type Input = Nothing;
+    type Output = String;
+    type Progress = NoProgress;
+    const NAME: &'static str = "command";
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("Command", "Changes something.").effects(Effects::CHANGES)
+    }
+
+    fn plan(&self, _: &Nothing, _: &PlanContext) -> Result<Plan, ToolError> {
+        Ok(Plan::new(Effects::CHANGES))
+    }
+
+    async fn run(&self, _: Nothing, _: CallContext<NoProgress>) -> Result<String, ToolError> {
+        Ok("done".to_owned())
+    }
+}
+
+/// A call that only looks is written once, when it is over. One that may change something is on disk
+/// before it starts, and so has a second row.
+#[tokio::test]
+async fn a_call_is_one_row_and_two_where_its_intent_had_to_be_durable() {
+    let fixture = Fixture::new();
+    let ledger = patient(&fixture).await;
+    let mut tools = sample::all();
+    tools.push(erase(Command).unwrap());
+    let harness = Harness::memory()
+        .tools(tools)
+        .ledger(Arc::new(ledger.clone()))
+        .build();
+    let mut before = 0;
+    for (tool, input, expect) in [
+        ("echo", json!({"text": "x"}), 1),
+        ("command", json!({}), 2),
+        ("echo", json!({"text": "y"}), 1),
+    ] {
+        harness.succeed(tool, input).await;
+        ledger.flush().await.unwrap();
+        let after = rows(&fixture).await;
+        assert_eq!(after - before, expect, "{tool}");
+        before = after;
+    }
+    ledger.close().await.unwrap();
 }
 
 #[tokio::test]

@@ -109,6 +109,42 @@ pub(crate) async fn canaries_are_in_no_byte(fixture: &impl EngineFixture) {
     assert_clean(fixture);
 }
 
+#[tokio::test]
+async fn au_08_a_stored_row_has_redacted_forms_of_secret_arguments_only() {
+    secret_arguments_are_redacted_in_a_row(&Fixture::new()).await;
+}
+
+/// One call, and what its row has of its arguments.
+pub(crate) async fn secret_arguments_are_redacted_in_a_row(fixture: &impl EngineFixture) {
+    let ledger = fixture.open().await;
+    let input = json!({
+        "path": "notes.txt",
+        "password": "a plain word",
+        "headers": {"api_key": "another word"},
+    });
+    let asked = request("s1", "sample", input);
+    let record = ledger.open(&asked, NOW).await.unwrap();
+    record.settle(vec![settled(asked.id, Terminal::Succeeded, "done")]);
+    record.settled().await.unwrap();
+    let rows = fixture.number("SELECT count(*) FROM record").await;
+    assert_eq!(rows, 1);
+    let has = async |text: &str| {
+        let like = format!("CAST(body AS TEXT) LIKE '%{text}%'");
+        let count = format!("SELECT count(*) FROM record WHERE {like}");
+        fixture.number(&count).await == 1
+    };
+    for (text, is_there) in [
+        ("notes.txt", true),
+        (r#""password":"[redacted]""#, true),
+        (r#""api_key":"[redacted]""#, true),
+        ("a plain word", false),
+        ("another word", false),
+    ] {
+        assert_eq!(has(text).await, is_there, "{text}");
+    }
+    ledger.close().await.unwrap();
+}
+
 /// Values with spaces, values in objects, and the short flags of well-known clients.
 #[tokio::test]
 async fn au_01_no_part_of_a_longer_secret_is_in_the_record() {

@@ -9,7 +9,10 @@ use haft_contract::host::{Durability, History as _, Ledger as _, LedgerErrorKind
 use haft_ledger::{DirectoryError, OpenError, SCHEMA_VERSION, StoredLedger};
 use serde_json::json;
 
-use crate::support::{Fixture, NOW, request, started, tenant, whole_call};
+use crate::{
+    engine::EngineFixture,
+    support::{Fixture, NOW, request, started, tenant, whole_call},
+};
 
 #[tokio::test]
 async fn every_file_is_private() {
@@ -126,9 +129,9 @@ async fn a_record_from_before_the_first_release_is_refused_in_plain_words() {
     let says = refused.to_string();
     assert!(says.contains("move its directory away"), "{says}");
     assert_eq!(fixture.number("PRAGMA user_version").await, 5);
-    fixture
-        .tamper("PRAGMA application_id = 0x68616674; PRAGMA user_version = 3")
-        .await;
-    assert_eq!(fixture.number("PRAGMA user_version").await, SCHEMA_VERSION);
+    // It was that and nothing else.
+    let put_back =
+        format!("PRAGMA application_id = 0x68616674; PRAGMA user_version = {SCHEMA_VERSION}");
+    EngineFixture::tamper(&fixture, &put_back).await;
     fixture.open().await.close().await.unwrap();
 }

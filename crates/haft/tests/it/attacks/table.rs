@@ -195,7 +195,7 @@ impl Told {
 }
 
 /// Groups with words of their own, and how they are run.
-const ELSEWHERE: [(&str, &str); 4] = [
+const ELSEWHERE: [(&str, &str); 5] = [
     (include_str!("../../../../../attacks/sh.toml"), DECIDED),
     (include_str!("../../../../../attacks/ai.toml"), DECIDED),
     (
@@ -206,6 +206,10 @@ const ELSEWHERE: [(&str, &str); 4] = [
         include_str!("../../../../../attacks/mc.toml"),
         "Run by `haft-mcp` (tests `attacks`): a server does what a script says, over pipes and over HTTP, behind the whole path of a call. A client without guards must get every attack, honest servers must work as \
          they are, and one beside each case must not notice. What a script cannot say is shown by the tests named under *Elsewhere*.",
+    ),
+    (
+        include_str!("../../../../../attacks/au.toml"),
+        "Each is shown by the tests named under *Elsewhere*, on SQLite and, where it makes a difference, on PostgreSQL.",
     ),
 ];
 

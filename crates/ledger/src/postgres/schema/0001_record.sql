@@ -183,7 +183,6 @@ CREATE SEQUENCE approval_change;
 CREATE TABLE approval (
     tenant      text   NOT NULL,
     id          text   NOT NULL,
-    kind        text   NOT NULL,
     call        bytea  NOT NULL,
     person      text   NOT NULL,
     agent       text   NOT NULL,
@@ -208,7 +207,6 @@ CREATE INDEX approval_open ON approval (tenant, session, digest)
 CREATE INDEX approval_pending ON approval (tenant, asked_at, id) WHERE state = 'pending';
 CREATE INDEX approval_pending_of_session ON approval (tenant, session, expires_at)
     WHERE state = 'pending';
-CREATE INDEX agent_question_words ON approval (tenant, session, digest) WHERE kind = 'question';
 CREATE INDEX approval_by_change ON approval (changed);
 CREATE INDEX approval_by_expiry ON approval (expires_at);
 CREATE TABLE approval_used (

@@ -128,13 +128,11 @@ CREATE TABLE seen (
     PRIMARY KEY (tenant, session, session_kind, person, agent, workspace, path)
 ) STRICT, WITHOUT ROWID;
 
--- Questions to people. `kind` is `approval`, or `question` for what an agent asks: a row of one kind is
--- never read as the other. `mac` is made with the ledger's key over every column but `changed`, so that
+-- Questions to people. `mac` is made with the ledger's key over every column but `changed`, so that
 -- editing this table approves nothing: a row that is not signed counts as not there.
 CREATE TABLE approval (
     tenant      TEXT    NOT NULL,
     id          TEXT    NOT NULL,
-    kind        TEXT    NOT NULL,
     call        BLOB    NOT NULL,
     person       TEXT    NOT NULL,
     agent       TEXT    NOT NULL,
@@ -160,7 +158,6 @@ CREATE INDEX approval_open ON approval (tenant, session, digest)
 CREATE INDEX approval_pending ON approval (tenant, asked_at, id) WHERE state = 'pending';
 CREATE INDEX approval_pending_of_session ON approval (tenant, session, expires_at)
     WHERE state = 'pending';
-CREATE INDEX agent_question_words ON approval (tenant, session, digest) WHERE kind = 'question';
 CREATE INDEX approval_by_change ON approval (changed);
 CREATE INDEX approval_by_expiry ON approval (expires_at);
 

@@ -66,7 +66,7 @@ async fn holding(ledger: &StoredLedger) -> Vec<Grant> {
 }
 
 /// Starts a call with an approval or a grant, and ends it.
-async fn start(
+pub(crate) async fn start(
     ledger: &StoredLedger,
     approval: Option<&Approval>,
     grants: &[GrantId],

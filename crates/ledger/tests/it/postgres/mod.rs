@@ -2,6 +2,7 @@
 
 mod encryption;
 pub(crate) mod migration;
+mod months;
 mod processes;
 mod rates;
 mod statements;
@@ -45,12 +46,27 @@ impl PostgresFixture {
         Self::with_schema(Arc::new(server), &database).await
     }
 
-    async fn with_schema(server: Arc<PostgresServer>, database: &str) -> Self {
-        let fixture = Self {
+    /// The first database of a server, with nothing in it.
+    pub(crate) fn without_schema(server: Arc<PostgresServer>) -> Self {
+        Self::on(server, "haft")
+    }
+
+    /// Another one on the same server.
+    pub(crate) fn without_schema_on_a_new_database(&self) -> Self {
+        let database = self.server.new_database();
+        Self::on(Arc::clone(&self.server), &database)
+    }
+
+    fn on(server: Arc<PostgresServer>, database: &str) -> Self {
+        Self {
             server,
             database: database.to_owned(),
             folder: tempfile::tempdir().unwrap(),
-        };
+        }
+    }
+
+    async fn with_schema(server: Arc<PostgresServer>, database: &str) -> Self {
+        let fixture = Self::on(server, database);
         let owner = fixture.options("haft_owner");
         StoredLedger::open(owner)
             .await

@@ -1,4 +1,4 @@
-//! AU-01, AU-05 and AU-11 on PostgreSQL: whatever is done to the stored record by whoever owns it, it is
+//! AU-01, AU-05, AU-08 and AU-11 on PostgreSQL: whatever is done to the stored record by whoever owns it, it is
 //! named, as on SQLite.
 
 use haft_ledger::StoredLedger;
@@ -61,6 +61,12 @@ async fn au_05_edited_questions_and_grants_are_void() {
     approvals::edited_question(&engine).await;
     approvals::older_copy_of_an_approval(&engine.another().await).await;
     approvals::edited_grant(&engine.another().await).await;
+}
+
+#[tokio::test]
+#[ignore = "ci: needs PostgreSQL"]
+async fn au_08_a_row_of_a_database_has_redacted_forms_of_secret_arguments_only() {
+    secrets::secret_arguments_are_redacted_in_a_row(&PostgresFixture::new().await).await;
 }
 
 #[tokio::test]
