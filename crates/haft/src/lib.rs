@@ -30,6 +30,7 @@
 mod builder;
 mod closures;
 mod embedded;
+mod events;
 pub mod model;
 pub mod prelude;
 
@@ -49,7 +50,9 @@ pub use haft_host::{
 };
 pub use haft_ledger::{Recovery, StoredLedger};
 pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset};
-pub use haft_runtime::{Limits, Runtime};
+pub use haft_runtime::{
+    EventFilter, EventsFromRecord, HostEvent, HostEvents, Limits, MissedEvents, Runtime,
+};
 pub use haft_sandbox as sandbox;
 pub use haft_tools::{builtins, factory, script};
 
