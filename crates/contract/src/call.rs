@@ -1,6 +1,6 @@
 //! One request to run one tool.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
@@ -13,6 +13,29 @@ uuid_id!(
     /// Identifies a call. Time-ordered, so that recent calls sort last.
     CallId
 );
+
+/// What a model provider calls a tool call: the id in the model's message, which the answer has to
+/// carry. Exactly as the provider sent it, so escape it before it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ModelCallId(Arc<str>);
+
+impl ModelCallId {
+    /// The id a provider sent.
+    pub fn new(id: impl Into<Arc<str>>) -> Self {
+        Self(id.into())
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ModelCallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// The arguments of a call as they arrived. Models send an object, the same object as a JSON
 /// string, or either wrapped as `{"arguments": …}`; the validate stage accepts all of them.
@@ -40,6 +63,9 @@ pub struct CallRequest {
     pub workspace: WorkspaceId,
     /// A shorter run time than the tool's own, if the caller wants one.
     pub timeout: Option<Duration>,
+    /// The model provider's own id, if a model asks. It is told to those who listen to the call, and
+    /// is not recorded.
+    pub model_call: Option<ModelCallId>,
 }
 
 impl CallRequest {
@@ -70,6 +96,7 @@ impl CallRequest {
             principal,
             workspace: WorkspaceId::local(),
             timeout: None,
+            model_call: None,
         }
     }
 
@@ -77,6 +104,13 @@ impl CallRequest {
     #[must_use]
     pub fn in_workspace(mut self, workspace: WorkspaceId) -> Self {
         self.workspace = workspace;
+        self
+    }
+
+    /// Names the call as the model's provider does.
+    #[must_use]
+    pub fn model_call(mut self, id: ModelCallId) -> Self {
+        self.model_call = Some(id);
         self
     }
 

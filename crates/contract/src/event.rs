@@ -4,9 +4,9 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    call::CallId,
+    call::{CallId, ModelCallId},
     host::{ApprovalAnswer, ApprovalId, ArtifactId, Decision, Grant, GrantId, Timestamp},
-    identity::WorkspaceId,
+    identity::{Principal, WorkspaceId},
     label::Labels,
     name::ToolKey,
     ops::{FileVersion, Stream, Tier},
@@ -26,6 +26,26 @@ pub struct RecordedEvent {
     pub at: Timestamp,
     /// What happened.
     pub event: CallEvent,
+}
+
+/// Who made a call, where it runs, and what the model's provider calls it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallOrigin {
+    /// Who asked.
+    pub principal: Arc<Principal>,
+    /// Where to run it.
+    pub workspace: WorkspaceId,
+    /// The model provider's own id, if a model asked.
+    pub model_call: Option<ModelCallId>,
+}
+
+/// An event, with who made the call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ObservedEvent {
+    /// Who made the call, and where.
+    pub origin: CallOrigin,
+    /// The call, what happened, and when.
+    pub happened: RecordedEvent,
 }
 
 /// Something that happened to a call. Variants are in the order of a call's stages.

@@ -47,7 +47,7 @@ pub mod tool;
 mod uuid_id;
 
 pub use access::{Access, PathAccess, PathMode, PathScope};
-pub use call::{Arguments, CallId, CallRequest};
+pub use call::{Arguments, CallId, CallRequest, ModelCallId};
 pub use content::Content;
 pub use context::{CallContext, PlanContext};
 pub use effects::Effects;

@@ -1,7 +1,7 @@
 //! A Haft inside a program: one runtime, one record, and the principal that makes calls.
 //!
 //! It only says what is asked and who asks; everything else happens in the runtime. Read next:
-//! `builder.rs` for how it is built, `model/` for the formats of model providers.
+//! `builder.rs` for how it is built, `turn/` for a model's tool calls, `question/` for its questions.
 
 use std::{path::Path, sync::Arc};
 
@@ -17,10 +17,7 @@ use haft_runtime::{
 };
 use serde_json::Value;
 
-use crate::{
-    builder::HaftBuilder,
-    model::{self, ModelAnswer, ModelCall, anthropic, openai, openai_responses},
-};
+use crate::builder::HaftBuilder;
 
 /// Runs tool calls for one principal. Cheap to clone; clones share everything except the principal.
 #[derive(Clone)]
@@ -82,36 +79,6 @@ impl Haft {
     /// Runs one call to its end. Dropping the future stops it.
     pub async fn call(&self, tool: impl Into<String>, arguments: Value) -> Arc<Outcome> {
         self.runtime().call(self.request(tool, arguments)).await
-    }
-
-    /// Runs the calls of a model concurrently, as far as their accesses allow, and answers in the
-    /// order of the calls. A malformed call is answered too.
-    pub async fn answer(&self, calls: Vec<ModelCall>) -> Vec<ModelAnswer> {
-        model::answer(self.runtime(), &self.principal, calls).await
-    }
-
-    /// Answers the `tool_calls` of an OpenAI chat message with the messages to append to the
-    /// conversation. Takes the array, or the message that holds it.
-    pub async fn answer_openai(&self, tool_calls: &Value) -> Vec<Value> {
-        let answered = self.answer(openai::calls(tool_calls)).await;
-        answered.iter().map(openai::tool_message).collect()
-    }
-
-    /// Answers the function calls of an OpenAI response with the items of the next input. Takes
-    /// the `output` array, or the response that holds it.
-    pub async fn answer_openai_responses(&self, output: &Value) -> Vec<Value> {
-        let answered = self.answer(openai_responses::calls(output)).await;
-        answered
-            .iter()
-            .map(openai_responses::function_call_output)
-            .collect()
-    }
-
-    /// Answers the `tool_use` blocks of an Anthropic message with the blocks of the next user
-    /// message. Takes the `content` array, or the message that holds it.
-    pub async fn answer_anthropic(&self, content: &Value) -> Vec<Value> {
-        let answered = self.answer(anthropic::calls(content)).await;
-        answered.iter().map(anthropic::tool_result).collect()
     }
 
     /// The tools this principal is shown, sorted by name.

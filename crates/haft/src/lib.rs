@@ -30,15 +30,23 @@
 mod builder;
 mod closures;
 mod embedded;
+mod events;
 pub mod model;
 pub mod prelude;
+mod question;
+mod turn;
 
 /// The vocabulary and the traits every part of Haft agrees on.
 pub use haft_contract as contract;
 /// Registry and pipeline.
 pub use haft_runtime as runtime;
 
-pub use self::{builder::HaftBuilder, embedded::Haft};
+pub use self::{
+    builder::HaftBuilder,
+    embedded::Haft,
+    question::{AlwaysScope, Question, QuestionError},
+    turn::{Turn, TurnAnswers, TurnCall, TurnItem},
+};
 /// Commands are sandboxed by a helper process. A program that uses its own executable as the helper
 /// calls [`helper::run_if_asked`] first in `main`.
 pub use haft_backends::helper;
@@ -49,9 +57,13 @@ pub use haft_host::{
 };
 pub use haft_ledger::{Recovery, StoredLedger};
 pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset};
-pub use haft_runtime::{Limits, Runtime};
+pub use haft_runtime::{
+    EventFilter, EventsFromRecord, HostEvent, HostEvents, Limits, MissedEvents, Runtime,
+};
 pub use haft_sandbox as sandbox;
 pub use haft_tools::{builtins, factory, script};
+/// Stops the calls of a [`Turn`].
+pub use tokio_util::sync::CancellationToken;
 
 /// The README's quick start, compiled and run.
 #[cfg(doctest)]

@@ -6,8 +6,9 @@ use std::{path::PathBuf, sync::Arc};
 
 use haft_contract::{
     CallRequest, Label, Labels, Masks, WorkspaceId,
-    host::{Approval, GrantProposal, GrantedWorkspace, Policy as _, Question},
+    host::{Approval, GrantProposal, GrantedWorkspace, Question},
 };
+use haft_runtime::Runtime;
 use serde_json::Value;
 
 use crate::{
@@ -42,10 +43,17 @@ pub async fn proposals(
     let settings = settings.used_by(&question.principal)?;
     let assembly = HostBuilder::from_settings(settings)?.assemble().await?;
     assembly.mount_to_look()?;
-    let tool = of("tool").rsplit('/').next().unwrap_or_default().to_owned();
-    let input = form.get("input").cloned().unwrap_or_default();
-    let request = CallRequest::new(tool.clone(), input.clone(), Arc::clone(&question.principal));
-    let foreseen = assembly.runtime.plan(request).await;
+    proposals_in(&assembly.runtime, WorkspaceId::local(), question).await
+}
+
+/// The same for a host that runs, in the workspace with this id.
+pub async fn proposals_in(
+    runtime: &Runtime,
+    at: WorkspaceId,
+    question: &Approval,
+) -> Result<Vec<GrantProposal>, HostError> {
+    let form = question.form.as_deref().unwrap_or(&Value::Null);
+    let of = |name: &str| form.get(name).and_then(Value::as_str).unwrap_or_default();
     let other = || {
         HostError::new(
             HostErrorKind::Refused,
@@ -53,21 +61,28 @@ pub async fn proposals(
             "answer where the call was made, or allow it once",
         )
     };
+    let tool = of("tool").rsplit('/').next().unwrap_or_default().to_owned();
+    let input = form.get("input").cloned().unwrap_or_default();
+    let principal = &question.principal;
+    let workspace = runtime.workspace(principal, &at).await;
+    let workspace = workspace.map_err(|_| other())?;
+    let request = CallRequest::new(tool.clone(), input.clone(), Arc::clone(principal));
+    let foreseen = runtime.plan(request.in_workspace(at)).await;
     let plan = Arc::unwrap_or_clone(foreseen.map_err(|_| other())?.plan);
     let plan = plan
         .with_read_from(read_from(form).ok_or_else(other)?)
         .with_masks(masks(form));
-    let policy = &assembly.policy;
-    if policy.version().0 != of("policy")
+    let rules = workspace.rules().current();
+    if rules.version().0 != of("policy")
         || plan.workspace_id().as_str() != of("workspace_id")
         || *plan.input() != input
     {
         return Err(other());
     }
-    let tools = assembly.runtime.registry().snapshot();
+    let tools = workspace.registry().snapshot();
     let entry = tools.get(&tool).ok_or_else(other)?;
-    Ok(policy.proposals(&Question {
-        principal: &question.principal,
+    Ok(rules.proposals(&Question {
+        principal,
         tool: entry.facts(),
         plan: &plan,
         grants: &[],

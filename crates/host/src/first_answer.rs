@@ -4,6 +4,7 @@ use haft_contract::{
     Principal, SealedPlan,
     host::{AgentQuestionAnswer, AgentQuestionRequest, ApprovalAnswer, ApprovalRequest, Approver},
 };
+use haft_runtime::first_answer;
 
 /// Asks two approvers in parallel, such as a terminal and a webhook. An approver that reaches
 /// nobody, or leaves the answer to the record, leaves it to the other.
@@ -27,16 +28,7 @@ impl<A: Approver, B: Approver> Approver for FirstAnswer<A, B> {
     }
 
     async fn ask(&self, request: ApprovalRequest) -> ApprovalAnswer {
-        let mut one = std::pin::pin!(self.one.ask(request.clone()));
-        let mut other = std::pin::pin!(self.other.ask(request));
-        let (first, second) = tokio::select! {
-            said = &mut one => (said, &mut other as &mut (dyn Future<Output = _> + Send + Unpin)),
-            said = &mut other => (said, &mut one as _),
-        };
-        if is_an_answer(&first) {
-            return first;
-        }
-        in_doubt(first, second.await)
+        first_answer(self.one.ask(request.clone()), self.other.ask(request)).await
     }
 
     fn nobody_replies(&self, principal: &Principal) -> Option<String> {
@@ -60,27 +52,5 @@ impl<A: Approver, B: Approver> Approver for FirstAnswer<A, B> {
             }
             (_, second) => second,
         }
-    }
-}
-
-/// Whether somebody answered, rather than leaving it to others.
-fn is_an_answer(said: &ApprovalAnswer) -> bool {
-    match said {
-        ApprovalAnswer::Approved { .. } | ApprovalAnswer::Refused { .. } => true,
-        ApprovalAnswer::Elsewhere
-        | ApprovalAnswer::NobodyThere { .. }
-        | ApprovalAnswer::Expired => false,
-    }
-}
-
-/// What counts when the first left it open: the second, unless that reached nobody and the first
-/// knows that the question can still be answered.
-fn in_doubt(first: ApprovalAnswer, second: ApprovalAnswer) -> ApprovalAnswer {
-    match (&first, &second) {
-        (
-            ApprovalAnswer::Elsewhere,
-            ApprovalAnswer::NobodyThere { .. } | ApprovalAnswer::Expired,
-        ) => first,
-        _ => second,
     }
 }

@@ -6,7 +6,6 @@ use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
     Principal, WorkspaceId,
-    event::EventSink,
     host::{Clock, Hook, Ledger},
 };
 use tokio_util::sync::CancellationToken;
@@ -14,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     background::Processes,
     halt::{HaltedCall, cancelled},
+    host_events::Listeners,
     in_flight::InFlight,
     labels::SessionLabels,
     limits::Limits,
@@ -35,7 +35,7 @@ pub(crate) struct Engine {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) hooks: Vec<Arc<dyn Hook>>,
-    pub(crate) sinks: Arc<[Arc<dyn EventSink>]>,
+    pub(crate) listeners: Arc<Listeners>,
     pub(crate) limits: Limits,
     pub(crate) locks: Locks,
     pub(crate) loops: Loops,

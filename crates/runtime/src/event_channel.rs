@@ -1,7 +1,8 @@
 //! Events of calls for a listener that reads at its own pace: a bounded channel from the calls to it.
 //!
 //! A call never waits for the reader. While the channel is full, events are dropped and counted;
-//! those that only show a call at work are dropped first. The record misses nothing.
+//! those that only show a call at work are dropped first. The record misses nothing. Read next:
+//! `host_events/`, which reads what was dropped back from the record.
 
 use std::sync::{
     Arc,
@@ -20,6 +21,12 @@ const KEPT_FREE: usize = 4;
 /// Makes a channel that holds this many events. Give the queue to
 /// [`RuntimeBuilder::events`](crate::RuntimeBuilder::events).
 pub fn event_channel(holds: usize) -> (Arc<EventQueue>, EventReceiver) {
+    let (queue, receiver) = channel_of(holds);
+    (Arc::new(queue), receiver)
+}
+
+/// Makes a channel of another kind of event.
+pub(crate) fn channel_of<E>(holds: usize) -> (EventQueue<E>, EventReceiver<E>) {
     let holds = holds.max(1);
     let (sender, receiver) = mpsc::channel(holds);
     let missed = Arc::new(AtomicU64::new(0));
@@ -28,28 +35,46 @@ pub fn event_channel(holds: usize) -> (Arc<EventQueue>, EventReceiver) {
         kept_free: holds / KEPT_FREE,
         missed: Arc::clone(&missed),
     };
-    (Arc::new(queue), EventReceiver { receiver, missed })
+    (queue, EventReceiver { receiver, missed })
 }
 
 /// The end of the channel that listens to calls.
 #[derive(Debug)]
-pub struct EventQueue {
-    sender: mpsc::Sender<RecordedEvent>,
+pub struct EventQueue<E = RecordedEvent> {
+    sender: mpsc::Sender<E>,
     kept_free: usize,
     missed: Arc<AtomicU64>,
 }
 
 /// The end of the channel that is read.
 #[derive(Debug)]
-pub struct EventReceiver {
-    receiver: mpsc::Receiver<RecordedEvent>,
+pub struct EventReceiver<E = RecordedEvent> {
+    receiver: mpsc::Receiver<E>,
     missed: Arc<AtomicU64>,
 }
 
-impl EventReceiver {
+/// Which places of a channel an event may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EventRank {
+    /// It only shows a call at work: some places are not for it.
+    Shows,
+    /// It tells how a call goes on.
+    Tells,
+}
+
+/// The channel has no place for an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ChannelFull;
+
+impl<E> EventReceiver<E> {
     /// The next event; `None` once the runtime is gone. Cancel safe.
-    pub async fn next(&mut self) -> Option<RecordedEvent> {
+    pub async fn next(&mut self) -> Option<E> {
         self.receiver.recv().await
+    }
+
+    /// The next event, if it is there already.
+    pub(crate) fn try_next(&mut self) -> Option<E> {
+        self.receiver.try_recv().ok()
     }
 
     /// How many events were dropped since this was last asked.
@@ -58,16 +83,38 @@ impl EventReceiver {
     }
 }
 
+impl<E> EventQueue<E> {
+    /// Puts an event into the channel, made only if there is room. Never waits.
+    pub(crate) fn offer(
+        &self,
+        rank: EventRank,
+        make: impl FnOnce() -> E,
+    ) -> Result<(), ChannelFull> {
+        let needed = match rank {
+            EventRank::Shows => self.kept_free,
+            EventRank::Tells => 0,
+        };
+        if self.sender.capacity() <= needed {
+            return Err(ChannelFull);
+        }
+        self.sender.try_send(make()).map_err(|_| ChannelFull)
+    }
+
+    /// Counts an event that was dropped.
+    pub(crate) fn count_missed(&self) {
+        self.missed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 impl EventSink for EventQueue {
     fn happened(&self, happened: &RecordedEvent) {
-        let needed = if happened.event.is_live() {
-            self.kept_free
+        let rank = if happened.event.is_live() {
+            EventRank::Shows
         } else {
-            0
+            EventRank::Tells
         };
-        let has_room = self.sender.capacity() > needed;
-        if !has_room || self.sender.try_send(happened.clone()).is_err() {
-            self.missed.fetch_add(1, Ordering::Relaxed);
+        if self.offer(rank, || happened.clone()).is_err() {
+            self.count_missed();
         }
     }
 }

@@ -17,9 +17,11 @@ mod deadline;
 mod digest;
 mod engine;
 mod event_channel;
+mod first_answer;
 mod grant_finder;
 mod guard;
 mod halt;
+mod host_events;
 mod in_flight;
 mod input;
 mod labels;
@@ -44,7 +46,9 @@ pub use self::{
     clock::SystemClock,
     digest::digest_of,
     event_channel::{EVENTS_HELD, EventQueue, EventReceiver, event_channel},
+    first_answer::first_answer,
     grant_finder::PolicyGrantFinder,
+    host_events::{EventFilter, EventsFromRecord, HostEvent, HostEvents, MissedEvents},
     limits::{Limits, OPEN_APPROVALS, OutputLimits, ProcessLimits},
     loops::{LOOP_GUARD, LoopGuard},
     nobody::NobodyToAsk,

@@ -7,18 +7,21 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haft_contract::{
-    BoxFuture, CallEvent, CallId, ErrorKind, Outcome, Terminal, ToolKey,
-    event::{EventSink, RecordedEvent},
+    BoxFuture, CallEvent, CallId, CallRequest, ErrorKind, Outcome, Terminal, ToolKey,
+    event::{CallOrigin, RecordedEvent},
     host::{CallRecord, Clock, Durability, LedgerError, LedgerErrorKind},
     outcome::{Facts, Failure},
     progress::ProgressNote,
 };
 
+use crate::host_events::Listeners;
+
 /// Collects the events of one call and passes them on.
 pub(crate) struct Recording {
     call: CallId,
     clock: Arc<dyn Clock>,
-    sinks: Arc<[Arc<dyn EventSink>]>,
+    origin: CallOrigin,
+    listeners: Arc<Listeners>,
     record: Box<dyn CallRecord>,
     state: Mutex<State>,
 }
@@ -36,15 +39,20 @@ struct State {
 
 impl Recording {
     pub(crate) fn new(
-        call: CallId,
+        request: &CallRequest,
         clock: Arc<dyn Clock>,
-        sinks: Arc<[Arc<dyn EventSink>]>,
+        listeners: Arc<Listeners>,
         record: Box<dyn CallRecord>,
     ) -> Self {
         Self {
-            call,
+            call: request.id,
             clock,
-            sinks,
+            origin: CallOrigin {
+                principal: Arc::clone(&request.principal),
+                workspace: request.workspace.clone(),
+                model_call: request.model_call.clone(),
+            },
+            listeners,
             record,
             state: Mutex::new(State {
                 pending: Vec::with_capacity(EXPECTED_EVENTS),
@@ -58,8 +66,8 @@ impl Recording {
 
     /// The recording of a call that is only planned: no listener sees it, nothing is kept, and it
     /// cannot be started.
-    pub(crate) fn of_dry_run(call: CallId, clock: Arc<dyn Clock>) -> Self {
-        Self::new(call, clock, Arc::default(), Box::new(NothingRecorded))
+    pub(crate) fn of_dry_run(request: &CallRequest, clock: Arc<dyn Clock>) -> Self {
+        Self::new(request, clock, Arc::default(), Box::new(NothingRecorded))
     }
 
     /// The call that is recorded.
@@ -69,7 +77,7 @@ impl Recording {
 
     /// Whether anybody listens to events as they happen.
     pub(crate) fn is_watched(&self) -> bool {
-        !self.sinks.is_empty()
+        self.listeners.watch(self.call, &self.origin)
     }
 
     /// Whether the call was started and may have changed something.
@@ -80,8 +88,8 @@ impl Recording {
 
     /// Sends an event to listeners now, and to the ledger with the next group.
     pub(crate) fn note(&self, event: CallEvent) {
-        let recorded = event.is_recorded();
-        if !recorded && !self.is_watched() {
+        let (recorded, watched) = (event.is_recorded(), self.is_watched());
+        if !recorded && !watched {
             return;
         }
         let happened = RecordedEvent {
@@ -100,7 +108,7 @@ impl Recording {
                 CallEvent::Planned { plan } => state.mutating = plan.effects().is_mutating(),
                 _ => {}
             }
-            if !self.is_watched() {
+            if !watched {
                 state.pending.push(happened);
                 return;
             }
@@ -108,9 +116,7 @@ impl Recording {
                 state.pending.push(happened.clone());
             }
         }
-        for sink in self.sinks.iter() {
-            sink.happened(&happened);
-        }
+        self.listeners.tell(&self.origin, &happened);
     }
 
     /// Appends everything noted so far to the ledger.
@@ -133,9 +139,7 @@ impl Recording {
             at: self.clock.now(),
             event: CallEvent::ProgressNoted(Box::new(note)),
         };
-        for sink in self.sinks.iter() {
-            sink.happened(&happened);
-        }
+        self.listeners.tell(&self.origin, &happened);
         let noted = self.record.append(vec![happened], Durability::Queued);
         if let Err(error) = noted.await {
             tracing::debug!(%error, "the progress of a call could not be noted");
@@ -161,9 +165,7 @@ impl Recording {
         self.record.append(events, durability).await?;
         self.state().started = true;
         if let Some(happened) = told {
-            for sink in self.sinks.iter() {
-                sink.happened(&happened);
-            }
+            self.listeners.tell(&self.origin, &happened);
         }
         Ok(())
     }
@@ -185,9 +187,7 @@ impl Recording {
             at: self.clock.now(),
             event,
         };
-        for sink in self.sinks.iter() {
-            sink.happened(&happened);
-        }
+        self.listeners.tell(&self.origin, &happened);
         events.reserve_exact(1);
         events.push(happened);
         self.record.settle(events);

@@ -12,7 +12,7 @@ use std::{
 use arc_swap::ArcSwap;
 use haft_contract::{
     Principal,
-    host::{Policy, PolicyVersion},
+    host::{GrantProposal, Policy, PolicyVersion, Question},
     ops::SandboxMode,
 };
 use tokio::sync::watch;
@@ -51,6 +51,11 @@ impl WorkspaceRules {
     /// every input.
     pub fn shows(&self, principal: &Principal, entry: &Entry) -> bool {
         entry.is_shown_to(principal, &*self.policy)
+    }
+
+    /// The rules that would let calls like this one pass without asking, narrowest first.
+    pub fn proposals(&self, question: &Question<'_>) -> Vec<GrantProposal> {
+        self.policy.proposals(question)
     }
 
     /// The confinement these rules demand for a tool's child processes, if they mention it.

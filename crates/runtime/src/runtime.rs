@@ -6,6 +6,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 use futures::FutureExt as _;
 use haft_contract::{
     CallEvent, CallId, CallRequest, ErrorKind, Outcome, Principal, ToolError, WorkspaceId,
+    erased::ErasedApprover,
     host::{CallRecord, LedgerErrorKind},
     outcome::{DeniedBy, Facts},
 };
@@ -22,6 +23,21 @@ use crate::{
     registry::{Entry, Registry},
     workspace::Workspace,
 };
+
+/// What a caller keeps of a call that runs: what stops it, and who else is asked about it.
+pub(crate) struct CallerSide {
+    cancel: CancellationToken,
+    asker: Option<Arc<dyn ErasedApprover>>,
+}
+
+impl From<CancellationToken> for CallerSide {
+    fn from(cancel: CancellationToken) -> Self {
+        Self {
+            cancel,
+            asker: None,
+        }
+    }
+}
 
 /// Runs tool calls. Cheap to clone; clones share everything.
 #[derive(Clone)]
@@ -91,10 +107,27 @@ impl Runtime {
         self.run(request, cancel.child_token()).await
     }
 
+    /// As [`call_until`](Self::call_until), for a caller that takes the questions of its call itself:
+    /// it is asked beside the workspace's approver, and the first answer counts. So there is somebody
+    /// to ask even where the workspace has nobody.
+    pub async fn call_asking(
+        &self,
+        request: CallRequest,
+        cancel: CancellationToken,
+        asker: Arc<dyn ErasedApprover>,
+    ) -> Arc<Outcome> {
+        let caller = CallerSide {
+            cancel: cancel.child_token(),
+            asker: Some(asker),
+        };
+        self.run(request, caller).await
+    }
+
     /// Runs one call to its end with its own token. Accepts, claims and resumes it in one step,
     /// because no other process could claim it.
-    async fn run(&self, mut request: CallRequest, cancel: CancellationToken) -> Arc<Outcome> {
-        let call = request.id;
+    async fn run(&self, mut request: CallRequest, caller: impl Into<CallerSide>) -> Arc<Outcome> {
+        let caller = caller.into();
+        let (call, cancel) = (request.id, caller.cancel.clone());
         let limits = &self.engine.limits;
         let tenant = &request.principal.tenant;
         // Dropping this future stops whatever the call has started.
@@ -107,7 +140,7 @@ impl Runtime {
             Ok(recording) => recording,
             Err(halt) => return Arc::new(settle_halt(call, halt)),
         };
-        self.walk(request, workspace, &recording, cancel).await
+        self.walk(request, workspace, &recording, caller).await
     }
 
     /// Takes a recorded call that this process holds through every stage to its recorded outcome.
@@ -116,14 +149,14 @@ impl Runtime {
         request: CallRequest,
         workspace: Result<Arc<Workspace>, HaltedCall>,
         recording: &Arc<Recording>,
-        cancel: CancellationToken,
+        caller: impl Into<CallerSide>,
     ) -> Arc<Outcome> {
-        let call = request.id;
+        let (call, caller) = (request.id, caller.into());
         let _settled = SettleOnDrop(Arc::clone(recording));
         let watched = self.engine.loops.watch(&request);
         let travelled = match workspace.and_then(|workspace| Ok((workspace.take()?, workspace))) {
             Ok((_here, workspace)) => {
-                let opened = self.opened(request, workspace, recording, cancel, watched.clone());
+                let opened = self.opened(request, workspace, recording, caller, watched.clone());
                 AssertUnwindSafe(pipeline::run_call(opened))
                     .catch_unwind()
                     .await
@@ -156,10 +189,16 @@ impl Runtime {
         let _place = taken.map_err(|refusal| ended(refusal.halt()))?;
         let workspace = self.workspace_of(&mut request, &cancel).await;
         let workspace = workspace.map_err(ended)?;
-        let recording = Recording::of_dry_run(call, Arc::clone(&self.engine.clock));
+        let recording = Recording::of_dry_run(&request, Arc::clone(&self.engine.clock));
         // The loop guard judges this call too; only settled calls count towards its limits.
         let watched = self.engine.loops.watch(&request);
-        let opened = self.opened(request, workspace, &Arc::new(recording), cancel, watched);
+        let opened = self.opened(
+            request,
+            workspace,
+            &Arc::new(recording),
+            cancel.into(),
+            watched,
+        );
         let foreseen = AssertUnwindSafe(pipeline::foresee(opened)).catch_unwind();
         foreseen
             .await
@@ -314,8 +353,8 @@ impl Runtime {
         record: Box<dyn CallRecord>,
     ) -> Arc<Recording> {
         let engine = &self.engine;
-        let (clock, sinks) = (Arc::clone(&engine.clock), Arc::clone(&engine.sinks));
-        let recording = Recording::new(request.id, clock, sinks, record);
+        let (clock, listeners) = (Arc::clone(&engine.clock), Arc::clone(&engine.listeners));
+        let recording = Recording::new(request, clock, listeners, record);
         recording.note(CallEvent::Opened {
             workspace: request.workspace.clone(),
         });
@@ -341,7 +380,7 @@ impl Runtime {
         request: CallRequest,
         workspace: Arc<Workspace>,
         recording: &Arc<Recording>,
-        cancel: CancellationToken,
+        caller: CallerSide,
         watched: Option<Arc<WatchedCall>>,
     ) -> OpenedCall {
         OpenedCall {
@@ -354,7 +393,8 @@ impl Runtime {
                 id: request.id,
                 principal: request.principal,
                 timeout: request.timeout,
-                cancel,
+                cancel: caller.cancel,
+                asker: caller.asker,
                 watched,
                 session: None,
                 left_out: Arc::default(),

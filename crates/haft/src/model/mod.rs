@@ -4,21 +4,24 @@
 //! Reading never fails as a whole: a call that cannot be read is a [`ModelCall`] whose `asked` is a
 //! [`ShapeError`], and is answered like any other, so that every call gets an answer.
 //!
-//! Nothing here validates arguments or knows a tool; the pipeline does that.
+//! Nothing here validates arguments or knows a tool; the pipeline does that. Read next: `turn/`, which
+//! runs the calls.
 
 pub mod anthropic;
 pub mod openai;
 pub mod openai_responses;
+mod shape;
 
 use std::{fmt, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use haft_contract::{
-    Arguments, CallId, CallRequest, Content, ErrorKind, Facts, Outcome, Principal, Terminal,
-    content::ResourceBody, outcome::Failure,
+    Arguments, CallId, Content, ErrorKind, Facts, Outcome, Terminal, content::ResourceBody,
+    outcome::Failure,
 };
-use haft_runtime::Runtime;
 use serde_json::Value;
+
+pub use self::shape::Shape;
 
 /// The text of a result without content, because providers refuse empty text.
 const NO_OUTPUT: &str = "(no output)";
@@ -77,7 +80,7 @@ impl ShapeError {
     }
 
     /// The outcome a model reads. There was no request that could have been recorded.
-    fn outcome(self) -> Outcome {
+    pub(crate) fn outcome(self) -> Outcome {
         Outcome {
             call: CallId::new(),
             tool: None,
@@ -136,37 +139,6 @@ impl ModelAnswer {
         let texts: Vec<String> = pieces.iter().map(in_words).collect();
         texts.join("\n")
     }
-}
-
-/// Runs the readable calls as one batch, and answers in the order of the calls.
-pub(crate) async fn answer(
-    runtime: &Runtime,
-    principal: &Arc<Principal>,
-    calls: Vec<ModelCall>,
-) -> Vec<ModelAnswer> {
-    let mut requests = Vec::with_capacity(calls.len());
-    let mut places = Vec::with_capacity(calls.len());
-    for call in calls {
-        let unreadable = match call.asked {
-            Ok(asked) => {
-                let mut request = CallRequest::new(asked.tool, Value::Null, Arc::clone(principal));
-                request.arguments = asked.arguments;
-                requests.push(request);
-                None
-            }
-            Err(error) => Some(Arc::new(error.outcome())),
-        };
-        places.push((call.id, unreadable));
-    }
-    let mut outcomes = runtime.batch(requests).await.into_iter();
-    places
-        .into_iter()
-        // A batch has one outcome for each request, so every call finds its own.
-        .filter_map(|(id, unreadable)| {
-            let outcome = unreadable.or_else(|| outcomes.next())?;
-            Some(ModelAnswer::new(id, outcome))
-        })
-        .collect()
 }
 
 /// A text field of a call, which must be present and not empty.

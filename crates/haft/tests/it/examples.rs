@@ -10,6 +10,8 @@ mod custom_tool;
 mod mounted_server;
 #[path = "../../examples/per_agent_policy.rs"]
 mod per_agent_policy;
+#[path = "../../examples/streaming_agent.rs"]
+mod streaming_agent;
 
 #[track_caller]
 fn check(said: &[String], expect: &[&str]) {
@@ -62,6 +64,31 @@ async fn example_approvals() {
             "bash: denied: denied: ada refused: no commands today\n\
              hint: do not repeat the call; ask what to do instead",
             "read, not asked: remember the milk",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn example_streaming_agent() {
+    check(
+        &streaming_agent::run().await.unwrap(),
+        &[
+            "toolu_1: found list.txt:1: TODO milk",
+            "toolu_1: succeeded",
+            "toolu_2: asked: write  plan.md (new file), no",
+            "toolu_2: denied",
+            "toolu_3: asked: write  notes/plan.md (new file), always: write(notes/plan.md)",
+            "toolu_3: succeeded",
+            "toolu_4: succeeded",
+            "toolu_5: asked: embedded/publish, once",
+            "toolu_5: uploaded",
+            "toolu_5: succeeded",
+            "model: It is published.",
+            "event: writer toolu_1 succeeded",
+            "event: writer toolu_2 denied",
+            "event: writer toolu_3 succeeded",
+            "event: writer toolu_4 succeeded",
+            "event: writer toolu_5 succeeded",
         ],
     );
 }

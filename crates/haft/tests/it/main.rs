@@ -36,6 +36,8 @@ mod scenarios;
 mod shapes;
 mod storm;
 mod tool;
+mod turn_questions;
+mod turns;
 mod two_tenants_mcp;
 mod waiting;
 mod wall_time;

@@ -51,7 +51,7 @@ fn every_scenario_has_a_configuration_that_loads_and_a_page_that_is_true() {
             "{name}"
         );
     }
-    assert_eq!(scenarios, 6);
+    assert_eq!(scenarios, 7);
 }
 
 #[tokio::test]

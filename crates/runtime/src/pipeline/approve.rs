@@ -73,7 +73,9 @@ pub async fn approve(decided: DecidedCall) -> Result<Authorized, HaltedCall> {
 /// and each holds room for the largest value in this function.
 async fn ask(mut planned: PlannedCall, decision: Arc<Decision>) -> Result<Authorized, HaltedCall> {
     let asks = &planned.call.workspace.approver;
-    if let Some(what_to_do) = asks.nobody(&planned.call.principal, &planned.plan) {
+    if planned.call.asker.is_none()
+        && let Some(what_to_do) = asks.nobody(&planned.call.principal, &planned.plan)
+    {
         return Err(refuse(
             planned,
             &decision,

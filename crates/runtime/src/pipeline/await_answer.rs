@@ -17,7 +17,7 @@ use haft_contract::{
 use tokio::sync::MutexGuard;
 
 use super::PlannedCall;
-use crate::pending_questions::QuestionGuard;
+use crate::{first_answer::first_answer, pending_questions::QuestionGuard};
 
 /// The pause after the record could not be read for an answer; it grows to one second.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -165,7 +165,7 @@ async fn here<'a>(
         }
         turn
     };
-    let (verdict, by, wish) = match planned.call.workspace.approver.ask(request).await {
+    let (verdict, by, wish) = match ask_here(planned, request).await {
         ApprovalAnswer::Approved {
             by,
             digest: answered,
@@ -194,6 +194,15 @@ async fn here<'a>(
         wish,
         _turn: turn,
     })
+}
+
+/// Asks the workspace's approver, and beside it the caller that takes its questions itself.
+async fn ask_here(planned: &PlannedCall, request: ApprovalRequest) -> ApprovalAnswer {
+    let approver = &planned.call.workspace.approver;
+    match &planned.call.asker {
+        None => approver.ask(request).await,
+        Some(asker) => first_answer(asker.ask(request.clone()), approver.ask(request)).await,
+    }
 }
 
 impl LocalAnswer<'_> {

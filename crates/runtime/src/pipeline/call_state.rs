@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
     CallId, ErrorKind, Label, Labels, Principal, SealedPlan, ToolError, ToolKey,
+    erased::ErasedApprover,
     host::Decision,
     ops::OpsError,
     outcome::{DeniedBy, Facts},
@@ -28,6 +29,8 @@ pub(crate) struct CallState {
     /// The run time the caller allows.
     pub(crate) timeout: Option<Duration>,
     pub(crate) cancel: CancellationToken,
+    /// Who is asked beside the workspace's approver, if the caller takes its questions itself.
+    pub(crate) asker: Option<Arc<dyn ErasedApprover>>,
     /// The call as the loop guard sees it; `None` when the guard is off.
     pub(crate) watched: Option<Arc<WatchedCall>>,
     /// What the session has read from, once the call is planned.

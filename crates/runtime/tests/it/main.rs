@@ -18,6 +18,7 @@ mod fixed_arguments;
 mod guard;
 mod guard_world;
 mod hooks;
+mod host_events;
 mod input;
 mod items;
 mod labels;
