@@ -55,9 +55,10 @@ impl<A: Approver, B: Approver> Approver for FirstAnswer<A, B> {
             return first;
         }
         match (first, second.await) {
-            (AgentQuestionAnswer::Elsewhere, AgentQuestionAnswer::NobodyThere { .. }) => {
-                AgentQuestionAnswer::Elsewhere
-            }
+            (
+                AgentQuestionAnswer::Elsewhere,
+                AgentQuestionAnswer::NobodyThere { .. } | AgentQuestionAnswer::Failed { .. },
+            ) => AgentQuestionAnswer::Elsewhere,
             (_, second) => second,
         }
     }
@@ -69,6 +70,7 @@ fn is_an_answer(said: &ApprovalAnswer) -> bool {
         ApprovalAnswer::Approved { .. } | ApprovalAnswer::Refused { .. } => true,
         ApprovalAnswer::Elsewhere
         | ApprovalAnswer::NobodyThere { .. }
+        | ApprovalAnswer::Failed { .. }
         | ApprovalAnswer::Expired => false,
     }
 }
@@ -79,7 +81,9 @@ fn in_doubt(first: ApprovalAnswer, second: ApprovalAnswer) -> ApprovalAnswer {
     match (&first, &second) {
         (
             ApprovalAnswer::Elsewhere,
-            ApprovalAnswer::NobodyThere { .. } | ApprovalAnswer::Expired,
+            ApprovalAnswer::NobodyThere { .. }
+            | ApprovalAnswer::Failed { .. }
+            | ApprovalAnswer::Expired,
         ) => first,
         _ => second,
     }

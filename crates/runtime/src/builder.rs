@@ -16,6 +16,7 @@ use haft_contract::{
 use crate::{
     background::Processes,
     clock::SystemClock,
+    contained_listener::ContainedListener,
     engine::Engine,
     in_flight::InFlight,
     labels::SessionLabels,
@@ -177,10 +178,11 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Adds a listener that sees every event of every call as it happens.
+    /// Adds a listener that sees every event of every call as it happens. One that panics is logged
+    /// once and gets no further events; no call ends otherwise because of it.
     #[must_use]
     pub fn events(mut self, sink: Arc<dyn EventSink>) -> Self {
-        self.sinks.push(sink);
+        self.sinks.push(Arc::new(ContainedListener::new(sink)));
         self
     }
 

@@ -289,6 +289,7 @@ fn ends_the_undo(outcome: &Outcome) -> bool {
         Some(
             DeniedBy::Person
             | DeniedBy::NobodyToAsk
+            | DeniedBy::Approver
             | DeniedBy::Expired
             | DeniedBy::Ledger
             | DeniedBy::Workspace,

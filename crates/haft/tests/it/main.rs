@@ -28,6 +28,7 @@ mod matrix;
 mod openai;
 mod openai_responses;
 mod opening;
+mod panics;
 mod place;
 mod readme;
 mod replaced_rules;

@@ -25,6 +25,7 @@ use super::{
     keep_grant,
 };
 use crate::{
+    contained_approver::CannotAsk,
     digest::digest_of,
     halt::cancelled,
     pending_questions::QuestionGuard,
@@ -73,12 +74,12 @@ pub async fn approve(decided: DecidedCall) -> Result<Authorized, HaltedCall> {
 /// and each holds room for the largest value in this function.
 async fn ask(mut planned: PlannedCall, decision: Arc<Decision>) -> Result<Authorized, HaltedCall> {
     let asks = &planned.call.workspace.approver;
-    if let Some(what_to_do) = asks.nobody(&planned.call.principal, &planned.plan) {
-        return Err(refuse(
-            planned,
-            &decision,
-            AnswerOutcome::Nobody { what_to_do },
-        ));
+    if let Some(why) = asks.cannot_ask(&planned.call.principal, &planned.plan) {
+        let heard = match why {
+            CannotAsk::Nobody(what_to_do) => AnswerOutcome::Nobody { what_to_do },
+            CannotAsk::Failed(reason) => AnswerOutcome::Failed { reason },
+        };
+        return Err(refuse(planned, &decision, heard));
     }
     let ShownPreview {
         preview,
@@ -259,6 +260,14 @@ fn refuse(planned: PlannedCall, decision: &Decision, heard: AnswerOutcome) -> Ha
             DeniedBy::NobodyToAsk,
             format!("{}, and there is nobody to ask", decision.reason),
             what_to_do,
+        ),
+        AnswerOutcome::Failed { reason } => (
+            DeniedBy::Approver,
+            format!(
+                "{}, and nobody could be asked, because the approver failed: {reason}",
+                decision.reason
+            ),
+            "do not repeat the call before the approver of this host is corrected".to_owned(),
         ),
         AnswerOutcome::Late | AnswerOutcome::GaveUp => (
             DeniedBy::Expired,

@@ -25,6 +25,7 @@ mod load;
 mod loops;
 mod masks;
 mod output;
+mod panics;
 mod parallel;
 mod policy;
 mod previews;
