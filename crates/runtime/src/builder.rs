@@ -4,7 +4,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use haft_contract::{
-    AgentId, ProviderId, Tool, WorkspaceId,
+    AgentId, ProviderId, Tool, ToolKey, WorkspaceId,
     egress::EgressRules,
     erased::{ErasedApprover, ErasedTool, erase},
     event::EventSink,
@@ -72,6 +72,28 @@ pub enum BuildError {
     /// Two tools have the same name.
     #[error(transparent)]
     Registry(#[from] RegistryError),
+    /// No model could use a tool, whatever the rules say.
+    #[error("no model could use the tool `{tool}`: {reason}")]
+    UnusableTool {
+        /// The tool.
+        tool: ToolKey,
+        /// What is wrong with its input.
+        reason: String,
+    },
+}
+
+impl BuildError {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::OneAndMany | Self::Missing(_) => "give the builder what it needs, and no more",
+            Self::Name(_) | Self::Registry(_) => "give every tool a name of its own",
+            Self::UnusableTool { .. } => {
+                "make its input a struct, or an enum with a tag (`#[serde(tag = \"action\")]`) \
+                 whose variants have fields"
+            }
+        }
+    }
 }
 
 impl RuntimeBuilder {
@@ -254,6 +276,7 @@ impl RuntimeBuilder {
         for (provider, tools) in self.tools {
             registry.register(&provider, tools)?;
         }
+        refuse_unusable(&registry)?;
         let registry = Arc::new(registry);
         let workspaces: Arc<dyn Workspaces> = match (self.workspaces, self.operations) {
             (Some(_), Some(_)) => return Err(BuildError::OneAndMany),
@@ -293,6 +316,23 @@ impl RuntimeBuilder {
             in_flight: InFlight::default(),
         }))
     }
+}
+
+/// A tool that the program adds itself and no model could use is a mistake to correct now. What
+/// scripts, servers and other providers bring is withheld one by one: a bad one must not keep the
+/// program from starting.
+fn refuse_unusable(registry: &Registry) -> Result<(), BuildError> {
+    let (tools, own) = (registry.snapshot(), ProviderId::embedded());
+    let entries = tools.page(0, tools.len()).iter();
+    for entry in entries.filter(|entry| entry.key().provider == own) {
+        if let Some(reason) = entry.fault() {
+            return Err(BuildError::UnusableTool {
+                tool: entry.key().clone(),
+                reason: reason.to_owned(),
+            });
+        }
+    }
+    Ok(())
 }
 
 impl std::fmt::Debug for RuntimeBuilder {

@@ -18,6 +18,7 @@ mod attacks;
 mod crash;
 mod crash_approvals;
 mod days;
+mod enum_inputs;
 mod examples;
 mod helper_program;
 mod home;
