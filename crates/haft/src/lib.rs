@@ -32,17 +32,19 @@ mod closures;
 mod embedded;
 pub mod model;
 pub mod prelude;
+mod undo;
 
 /// The vocabulary and the traits every part of Haft agrees on.
 pub use haft_contract as contract;
 /// Registry and pipeline.
 pub use haft_runtime as runtime;
 
-pub use self::{builder::HaftBuilder, embedded::Haft};
+pub use self::{builder::HaftBuilder, embedded::Haft, undo::PERSON};
 /// Commands are sandboxed by a helper process. A program that uses its own executable as the helper
 /// calls [`helper::run_if_asked`] first in `main`.
 pub use haft_backends::helper;
-pub use haft_backends::{LocalBackend, LocalOptions};
+pub use haft_backends::{ChangeOptions, LocalBackend, LocalOptions};
+pub use haft_host::undo::Undone;
 pub use haft_host::{
     FirstAnswer, HostError, HostErrorKind, HostPolicy, McpServer, Webhook, WebhookError,
     WebhookKey, platform_data_dir,

@@ -5,7 +5,9 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt as _;
 use haft_contract::{
-    CallEvent, CallId, CallRequest, ErrorKind, Outcome, Principal, ToolError, WorkspaceId,
+    CallEvent, CallId, CallRequest, ErrorKind, Outcome, Principal, ProviderId, ToolError,
+    WorkspaceId,
+    erased::ErasedTool,
     host::{CallRecord, LedgerErrorKind},
     outcome::{DeniedBy, Facts},
 };
@@ -19,7 +21,7 @@ use crate::{
     loops::{DidRun, WatchedCall},
     pipeline::{self, CallState, DryRun, HaltedCall, OpenedCall, settle_halt},
     record::{Recording, SettleOnDrop},
-    registry::{Entry, Registry},
+    registry::{Entry, Registry, RegistryError, Snapshot},
     workspace::Workspace,
 };
 
@@ -91,9 +93,33 @@ impl Runtime {
         self.run(request, cancel.child_token()).await
     }
 
-    /// Runs one call to its end with its own token. Accepts, claims and resumes it in one step,
-    /// because no other process could claim it.
-    async fn run(&self, mut request: CallRequest, cancel: CancellationToken) -> Arc<Outcome> {
+    /// Runs one call of a tool that is in no registry, for what a person does through the host and no
+    /// model may: the call takes every stage like any other, and the tool exists for it alone. The
+    /// tool counts as built in, and must be called by its name.
+    pub async fn call_apart(
+        &self,
+        request: CallRequest,
+        tool: Arc<dyn ErasedTool>,
+    ) -> Result<Arc<Outcome>, RegistryError> {
+        let apart = Registry::new();
+        apart.register(&ProviderId::builtin(), vec![tool])?;
+        let never = CancellationToken::new();
+        Ok(self.run_among(request, never, Some(apart.snapshot())).await)
+    }
+
+    /// Runs one call to its end with its own token.
+    async fn run(&self, request: CallRequest, cancel: CancellationToken) -> Arc<Outcome> {
+        self.run_among(request, cancel, None).await
+    }
+
+    /// Runs one call among these tools, or those of its workspace. Accepts, claims and resumes it in
+    /// one step, because no other process could claim it.
+    async fn run_among(
+        &self,
+        mut request: CallRequest,
+        cancel: CancellationToken,
+        tools: Option<Arc<Snapshot>>,
+    ) -> Arc<Outcome> {
         let call = request.id;
         let limits = &self.engine.limits;
         let tenant = &request.principal.tenant;
@@ -107,7 +133,8 @@ impl Runtime {
             Ok(recording) => recording,
             Err(halt) => return Arc::new(settle_halt(call, halt)),
         };
-        self.walk(request, workspace, &recording, cancel).await
+        self.walk_among(request, workspace, &recording, cancel, tools)
+            .await
     }
 
     /// Takes a recorded call that this process holds through every stage to its recorded outcome.
@@ -118,12 +145,28 @@ impl Runtime {
         recording: &Arc<Recording>,
         cancel: CancellationToken,
     ) -> Arc<Outcome> {
+        self.walk_among(request, workspace, recording, cancel, None)
+            .await
+    }
+
+    /// The same among these tools, or those of its workspace.
+    async fn walk_among(
+        &self,
+        request: CallRequest,
+        workspace: Result<Arc<Workspace>, HaltedCall>,
+        recording: &Arc<Recording>,
+        cancel: CancellationToken,
+        tools: Option<Arc<Snapshot>>,
+    ) -> Arc<Outcome> {
         let call = request.id;
         let _settled = SettleOnDrop(Arc::clone(recording));
         let watched = self.engine.loops.watch(&request);
         let travelled = match workspace.and_then(|workspace| Ok((workspace.take()?, workspace))) {
             Ok((_here, workspace)) => {
-                let opened = self.opened(request, workspace, recording, cancel, watched.clone());
+                let mut opened =
+                    self.opened(request, workspace, recording, cancel, watched.clone());
+                opened.call.apart = tools.is_some();
+                opened.tools = tools.unwrap_or(opened.tools);
                 AssertUnwindSafe(pipeline::run_call(opened))
                     .catch_unwind()
                     .await
@@ -360,6 +403,7 @@ impl Runtime {
                 left_out: Arc::default(),
                 withheld: Arc::default(),
                 tool: None,
+                apart: false,
                 facts: Facts::default(),
                 renamed: RenamedParameters::default(),
                 notes: Vec::new(),

@@ -39,6 +39,7 @@ mod shapes;
 mod storm;
 mod tool;
 mod two_tenants_mcp;
+mod undo;
 mod waiting;
 mod wall_time;
 mod webhook;
