@@ -44,6 +44,7 @@ pub mod spec;
 pub mod streamed;
 pub mod todo;
 pub mod tool;
+pub mod tool_fn;
 mod uuid_id;
 
 pub use access::{Access, PathAccess, PathMode, PathScope};

@@ -12,8 +12,8 @@ use std::{
 
 use haft_backends::{ChangeOptions, LocalOptions};
 use haft_contract::{
-    AgentId, CallId, Principal, ProviderId, SessionId, SessionKind, Tool, UserId,
-    erased::ErasedTool,
+    AgentId, CallId, Principal, ProviderId, SessionId, SessionKind, UserId,
+    erased::{ErasedTool, IntoTool},
     event::RecordedEvent,
     host::{ApprovalAnswer, ApprovalRequest, Approver},
     identity::IdentityError,
@@ -168,8 +168,25 @@ impl HaftBuilder {
         self
     }
 
-    /// Adds your own tool to the built-in ones.
-    pub fn tool<T: Tool>(self, tool: T) -> Self {
+    /// Adds your own tool to the built-in ones: a [`Tool`](haft_contract::Tool), or an async function
+    /// with [`tool_fn`](crate::tool_fn).
+    ///
+    /// ```
+    /// use haft::{Cx, prelude::*, tool_fn};
+    ///
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Ask {
+    ///     symbol: String,
+    /// }
+    ///
+    /// # let directory = std::path::Path::new("/nonexistent");
+    /// let haft = haft::Haft::open(directory)
+    ///     .tool(tool_fn("price", "Says what a share costs.", async |ask: Ask, _: Cx| {
+    ///         Ok(format!("{} costs 42", ask.symbol))
+    ///     }))
+    ///     .allow("price");
+    /// ```
+    pub fn tool(self, tool: impl IntoTool) -> Self {
         self.configure(|runtime| runtime.tool(tool))
     }
 

@@ -36,6 +36,7 @@ mod undo;
 
 /// The vocabulary and the traits every part of Haft agrees on.
 pub use haft_contract as contract;
+pub use haft_contract::tool_fn::{Cx, FnTool, tool_fn};
 /// Registry and pipeline.
 pub use haft_runtime as runtime;
 

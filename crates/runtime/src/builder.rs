@@ -4,9 +4,9 @@
 use std::{collections::HashMap, sync::Arc};
 
 use haft_contract::{
-    AgentId, ProviderId, Tool, ToolKey, WorkspaceId,
+    AgentId, ProviderId, ToolKey, WorkspaceId,
     egress::EgressRules,
-    erased::{ErasedApprover, ErasedTool, erase},
+    erased::{ErasedApprover, ErasedTool, IntoTool},
     event::EventSink,
     host::{Approver, Clock, Hook, Ledger, Policy},
     name::NameError,
@@ -252,8 +252,8 @@ impl RuntimeBuilder {
 
     /// Adds one of the embedder's own tools.
     #[must_use]
-    pub fn tool<T: Tool>(mut self, tool: T) -> Self {
-        match erase(tool) {
+    pub fn tool(mut self, tool: impl IntoTool) -> Self {
+        match tool.into_tool() {
             Ok(tool) => self.tools.push((ProviderId::embedded(), vec![tool])),
             Err(error) => self.refused = Some(error),
         }

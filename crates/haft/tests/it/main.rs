@@ -38,6 +38,7 @@ mod scenarios;
 mod shapes;
 mod storm;
 mod tool;
+mod tool_fn;
 mod two_tenants_mcp;
 mod undo;
 mod waiting;
