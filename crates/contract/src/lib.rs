@@ -42,6 +42,7 @@ pub mod protected;
 pub mod secret;
 pub mod spec;
 pub mod streamed;
+pub mod surface;
 pub mod todo;
 pub mod tool;
 pub mod tool_fn;

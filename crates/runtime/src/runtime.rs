@@ -10,6 +10,7 @@ use haft_contract::{
     erased::ErasedTool,
     host::{CallRecord, LedgerErrorKind},
     outcome::{DeniedBy, Facts},
+    surface::NextStep,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -333,14 +334,16 @@ impl Runtime {
             Err(error) => {
                 let message = format!("the call cannot be recorded, so it is not run: {error}");
                 let hint = match error.kind() {
-                    LedgerErrorKind::LimitExceeded => "repeat the call when fewer are in flight",
+                    LedgerErrorKind::LimitExceeded => {
+                        "repeat the call when fewer are in flight".to_owned()
+                    }
                     LedgerErrorKind::Unavailable
                     | LedgerErrorKind::NotFound
                     | LedgerErrorKind::Conflict
                     | LedgerErrorKind::ReadMore
                     | LedgerErrorKind::Superseded
                     | LedgerErrorKind::Over
-                    | LedgerErrorKind::Corrupt => "`haft doctor` checks the ledger",
+                    | LedgerErrorKind::Corrupt => NextStep::CheckRecord.text(),
                 };
                 let error = ToolError::new(ErrorKind::Unavailable, message).hint(hint);
                 let mut facts = Facts::default();

@@ -37,6 +37,7 @@ mod sample;
 mod scenarios;
 mod shapes;
 mod storm;
+mod surface;
 mod tool;
 mod tool_fn;
 mod two_tenants_mcp;

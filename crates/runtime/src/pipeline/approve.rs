@@ -14,6 +14,7 @@ use haft_contract::{
         Durability, Grant, GrantProposal, LedgerErrorKind, Question,
     },
     outcome::DeniedBy,
+    surface::NextStep,
 };
 use tokio::time::Instant;
 
@@ -172,10 +173,7 @@ async fn put_on_record(
     let broken = |error: &dyn std::fmt::Display| {
         let message = format!("the question cannot be recorded, so Haft asks nobody: {error}");
         let error = ToolError::new(ErrorKind::Unavailable, message);
-        (
-            DeniedBy::Ledger,
-            error.hint("`haft doctor` checks the ledger"),
-        )
+        (DeniedBy::Ledger, error.hint(NextStep::CheckRecord.text()))
     };
     let (found, waits) = match QuestionGuard::ask(engine, question).await {
         Ok(asked) => asked,

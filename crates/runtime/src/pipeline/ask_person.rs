@@ -15,6 +15,8 @@ use haft_contract::{
         AnswerPlace, Answerer, AskedQuestion, Durability, LedgerErrorKind, NewAgentQuestion,
         ReplyError,
     },
+    outcome::DeniedBy,
+    surface::NextStep,
 };
 use serde_json::json;
 
@@ -279,5 +281,5 @@ fn not_asked(kind: LedgerErrorKind, why: &str) -> ToolError {
 }
 
 fn unavailable(message: String) -> ToolError {
-    ToolError::new(ErrorKind::Unavailable, message).hint("`haft doctor` checks the ledger")
+    ToolError::new(ErrorKind::Unavailable, message).hint(NextStep::CheckRecord.text())
 }
