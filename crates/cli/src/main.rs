@@ -19,6 +19,7 @@ mod watch;
 use std::{process::ExitCode, time::Duration};
 
 use clap::Parser as _;
+use haft_contract::surface::Surface;
 use haft_host::config::{Env, env::directories};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
     if let Some(ended) = haft_backends::helper::run_if_asked() {
         return ended;
     }
+    Surface::is_the_program();
     keep_environment_private();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

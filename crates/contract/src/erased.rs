@@ -135,6 +135,19 @@ pub fn erase<T: Tool>(tool: T) -> Result<Arc<dyn ErasedTool>, NameError> {
     }))
 }
 
+/// What a builder takes as one tool: a [`Tool`], or what [`tool_fn`](crate::tool_fn::tool_fn) makes of a
+/// function.
+pub trait IntoTool {
+    /// The tool as an object, unless its name is none.
+    fn into_tool(self) -> Result<Arc<dyn ErasedTool>, NameError>;
+}
+
+impl<T: Tool> IntoTool for T {
+    fn into_tool(self) -> Result<Arc<dyn ErasedTool>, NameError> {
+        erase(self)
+    }
+}
+
 /// The same under another name (the configured one).
 pub fn erase_as<T: Tool>(tool: T, name: ToolName) -> Arc<dyn ErasedTool> {
     Arc::new(Typed { name, tool })
@@ -255,8 +268,16 @@ struct Typed<T> {
     tool: T,
 }
 
-fn foreign_input() -> ToolError {
+pub(crate) fn foreign_input() -> ToolError {
     ToolError::new(ErrorKind::Internal, "the input was parsed for another tool")
+}
+
+/// An output for programs.
+pub(crate) fn structured(output: &impl serde::Serialize) -> Result<Value, ToolError> {
+    serde_json::to_value(output).map_err(|error| {
+        let message = format!("the output is not JSON: {error}");
+        ToolError::new(ErrorKind::Internal, message)
+    })
 }
 
 impl<T: Tool> ErasedTool for Typed<T> {
@@ -315,12 +336,7 @@ impl<T: Tool> ErasedTool for Typed<T> {
         Box::pin(async move {
             let input = input.take::<T::Input>().ok_or_else(foreign_input)?;
             let output = self.tool.run(input, cx.typed()).await?;
-            let structured = serde_json::to_value(&output).map_err(|error| {
-                ToolError::new(
-                    ErrorKind::Internal,
-                    format!("the output is not JSON: {error}"),
-                )
-            })?;
+            let structured = structured(&output)?;
             Ok(ToolReply {
                 content: self.tool.render(&output),
                 structured,

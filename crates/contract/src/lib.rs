@@ -42,8 +42,10 @@ pub mod protected;
 pub mod secret;
 pub mod spec;
 pub mod streamed;
+pub mod surface;
 pub mod todo;
 pub mod tool;
+pub mod tool_fn;
 mod uuid_id;
 
 pub use access::{Access, PathAccess, PathMode, PathScope};

@@ -140,6 +140,8 @@ pub enum DeniedBy {
     Person,
     /// A rule asked, and nobody was there to answer.
     NobodyToAsk,
+    /// Asking a person failed, in the host's own code.
+    Approver,
     /// The approval came too late, or no longer holds.
     Expired,
     /// The jail or sandbox.
@@ -152,10 +154,11 @@ pub enum DeniedBy {
 
 impl DeniedBy {
     /// Every value, in declaration order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Policy,
         Self::Person,
         Self::NobodyToAsk,
+        Self::Approver,
         Self::Expired,
         Self::Sandbox,
         Self::Ledger,
@@ -168,6 +171,7 @@ impl DeniedBy {
             Self::Policy => "policy",
             Self::Person => "person",
             Self::NobodyToAsk => "nobody_to_ask",
+            Self::Approver => "approver",
             Self::Expired => "expired",
             Self::Sandbox => "sandbox",
             Self::Ledger => "ledger",

@@ -10,10 +10,10 @@ use std::{
     sync::Arc,
 };
 
-use haft_backends::LocalOptions;
+use haft_backends::{ChangeOptions, LocalOptions};
 use haft_contract::{
-    AgentId, CallId, Principal, ProviderId, SessionId, SessionKind, Tool, UserId,
-    erased::ErasedTool,
+    AgentId, CallId, Principal, ProviderId, SessionId, SessionKind, UserId,
+    erased::{ErasedTool, IntoTool},
     event::RecordedEvent,
     host::{ApprovalAnswer, ApprovalRequest, Approver},
     identity::IdentityError,
@@ -56,6 +56,7 @@ pub struct HaftBuilder {
     session: Option<String>,
     session_kind: SessionKind,
     servers: Vec<McpServer>,
+    compares_commands: bool,
     runtime: RuntimeBuilder,
 }
 
@@ -76,6 +77,7 @@ impl HaftBuilder {
             session: None,
             session_kind: SessionKind::Main,
             servers: Vec::new(),
+            compares_commands: true,
             runtime: Runtime::builder().provider(ProviderId::builtin(), haft_tools::builtins()),
         }
     }
@@ -96,6 +98,19 @@ impl HaftBuilder {
     /// How the workspace behaves.
     pub fn local(mut self, options: LocalOptions) -> Self {
         self.local = options;
+        self
+    }
+
+    /// Does not compare the workspace before and after sandboxed commands: what they change is then
+    /// not on record and cannot be undone. It is compared unless this says otherwise, within the limits
+    /// of [`LocalOptions::changes`] or of [`ChangeOptions::new`](haft_backends::ChangeOptions::new).
+    ///
+    /// ```
+    /// # let directory = std::path::Path::new("/nonexistent");
+    /// let haft = haft::Haft::open(directory).without_comparison();
+    /// ```
+    pub fn without_comparison(mut self) -> Self {
+        self.compares_commands = false;
         self
     }
 
@@ -153,8 +168,25 @@ impl HaftBuilder {
         self
     }
 
-    /// Adds your own tool to the built-in ones.
-    pub fn tool<T: Tool>(self, tool: T) -> Self {
+    /// Adds your own tool to the built-in ones: a [`Tool`](haft_contract::Tool), or an async function
+    /// with [`tool_fn`](crate::tool_fn).
+    ///
+    /// ```
+    /// use haft::{Cx, prelude::*, tool_fn};
+    ///
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Ask {
+    ///     symbol: String,
+    /// }
+    ///
+    /// # let directory = std::path::Path::new("/nonexistent");
+    /// let haft = haft::Haft::open(directory)
+    ///     .tool(tool_fn("price", "Says what a share costs.", async |ask: Ask, _: Cx| {
+    ///         Ok(format!("{} costs 42", ask.symbol))
+    ///     }))
+    ///     .allow("price");
+    /// ```
+    pub fn tool(self, tool: impl IntoTool) -> Self {
         self.configure(|runtime| runtime.tool(tool))
     }
 
@@ -220,7 +252,7 @@ impl HaftBuilder {
 
     /// Opens everything. Also settles calls left open by processes that are gone; see
     /// [`Haft::recovery`].
-    pub async fn build(self) -> Result<Haft, HostError> {
+    pub async fn build(mut self) -> Result<Haft, HostError> {
         let principal = self.principal().map_err(|error| {
             let hint = "choose a shorter, plainer name";
             HostError::new(HostErrorKind::Invalid, error.to_string(), hint)
@@ -234,6 +266,11 @@ impl HaftBuilder {
                 user: principal.user.clone(),
             },
         };
+        let changes = self.local.changes.take();
+        let usual = || ChangeOptions::new(&data_dir);
+        self.local.changes = self
+            .compares_commands
+            .then(|| changes.unwrap_or_else(usual));
         let in_code = std::iter::once(self.rules.source());
         let workspace = match self.operations {
             Some(operations) => WorkspaceSource::Opened(operations),

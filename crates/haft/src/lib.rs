@@ -35,9 +35,11 @@ pub mod model;
 pub mod prelude;
 mod question;
 mod turn;
+mod undo;
 
 /// The vocabulary and the traits every part of Haft agrees on.
 pub use haft_contract as contract;
+pub use haft_contract::tool_fn::{Cx, FnTool, tool_fn};
 /// Registry and pipeline.
 pub use haft_runtime as runtime;
 
@@ -46,11 +48,13 @@ pub use self::{
     embedded::Haft,
     question::{AlwaysScope, Question, QuestionError},
     turn::{Turn, TurnAnswers, TurnCall, TurnItem},
+    undo::PERSON,
 };
 /// Commands are sandboxed by a helper process. A program that uses its own executable as the helper
 /// calls [`helper::run_if_asked`] first in `main`.
 pub use haft_backends::helper;
-pub use haft_backends::{LocalBackend, LocalOptions};
+pub use haft_backends::{ChangeOptions, LocalBackend, LocalOptions};
+pub use haft_host::undo::Undone;
 pub use haft_host::{
     FirstAnswer, HostError, HostErrorKind, HostPolicy, McpServer, Webhook, WebhookError,
     WebhookKey, platform_data_dir,

@@ -315,9 +315,7 @@ impl AssemblyParts {
             runtime = runtime.supplied_by(move |own| several.beside(own));
         }
         let built = runtime.build();
-        let runtime = built.map_err(|error| {
-            HostError::config(chain(&error), "give every tool a name of its own")
-        })?;
+        let runtime = built.map_err(|error| HostError::config(chain(&error), error.hint()))?;
         self.timeouts.check(&runtime, self.scripts_refused)?;
         self.readiness.apply(runtime.registry(), &tiers);
         self.suggest.know(runtime.registry());

@@ -47,9 +47,10 @@ impl<A: Approver, B: Approver> Approver for FirstAnswer<A, B> {
             return first;
         }
         match (first, second.await) {
-            (AgentQuestionAnswer::Elsewhere, AgentQuestionAnswer::NobodyThere { .. }) => {
-                AgentQuestionAnswer::Elsewhere
-            }
+            (
+                AgentQuestionAnswer::Elsewhere,
+                AgentQuestionAnswer::NobodyThere { .. } | AgentQuestionAnswer::Failed { .. },
+            ) => AgentQuestionAnswer::Elsewhere,
             (_, second) => second,
         }
     }

@@ -43,6 +43,7 @@ pub mod state;
 pub mod suggest;
 pub mod this_workspace;
 pub mod todo_lists;
+pub mod undo;
 mod webhook;
 mod why_shown;
 pub mod workspace;

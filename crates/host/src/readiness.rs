@@ -14,6 +14,7 @@ use haft_contract::{
     ops::{SandboxMode, Tier},
     secret::SecretReference,
     spec::Requirement,
+    surface::NextStep,
 };
 use haft_mcp::{
     pin::Item,
@@ -118,8 +119,9 @@ impl Readiness {
             until: WithheldUntil::TierAvailable,
             reason: format!("it needs {wanted}, which is not available here"),
             hint: format!(
-                "`haft doctor` says what is missing and the command that installs it; to run it with \
-                 less, the operator can set `sandbox` under `[tools.{tool}]` in haft.toml"
+                "{}; to run it with less, the operator can set `sandbox` under `[tools.{tool}]` in \
+                 haft.toml",
+                NextStep::CheckSandbox.words()
             ),
         })
     }
@@ -129,7 +131,10 @@ fn no_program(program: &str) -> WithheldReason {
     let (reason, hint) = if program.contains('/') {
         (
             format!("there is no program `{program}`"),
-            "put it there; if it changed since, run `haft trust` again".to_owned(),
+            format!(
+                "put it there; if it changed since, {}",
+                NextStep::TrustAgain.words()
+            ),
         )
     } else {
         (

@@ -13,7 +13,7 @@ use haft_backends::{
     remote::ConnectError,
     ssh::{SshBackend, SshOptions},
 };
-use haft_contract::ops::Operations;
+use haft_contract::{ops::Operations, surface::NextStep};
 use haft_egress::{AdmissionScope, Network, OwnHosts, SystemResolver};
 use haft_sandbox::{Limits, Profile, SandboxOptions, helper::Helper, jail::Mounts};
 
@@ -147,12 +147,8 @@ fn named(
 
 /// Opens a directory on this machine.
 pub fn open_local(root: &Path, options: LocalOptions) -> Result<LocalBackend, HostError> {
-    LocalBackend::open(root, options).map_err(|error| {
-        HostError::config(
-            chain(&error),
-            "name an existing directory with `--workspace`",
-        )
-    })
+    LocalBackend::open(root, options)
+        .map_err(|error| HostError::config(chain(&error), NextStep::NameWorkspace.words()))
 }
 
 /// The options of the workspace on this machine, including how its commands are confined.

@@ -422,6 +422,7 @@ fn stored_answer(answer: &ApprovalAnswer) -> row::StoredAnswer<'_> {
         },
         ApprovalAnswer::Elsewhere => row::StoredAnswer::Elsewhere,
         ApprovalAnswer::NobodyThere { reason } => row::StoredAnswer::NobodyThere { reason },
+        ApprovalAnswer::Failed { reason } => row::StoredAnswer::Failed { reason },
         ApprovalAnswer::Expired => row::StoredAnswer::Expired,
     }
 }

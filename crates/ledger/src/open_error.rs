@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use haft_contract::surface::NextStep;
+
 use crate::{directory::DirectoryError, store::StoreError};
 
 /// Why the record cannot be opened.
@@ -86,7 +88,8 @@ pub enum OpenError {
     NoObjectStorage,
     /// Somebody else changed the end of the record.
     #[error(
-        "the end of the record is not signed by this ledger; `haft log verify` names the place"
+        "the end of the record is not signed by this ledger; {}",
+        NextStep::VerifyRecord.words()
     )]
     Tampered,
     /// Another process is opening the record and has not finished.

@@ -1,6 +1,9 @@
 //! What every query of the record has in common: how its values are read, its limit and its errors.
 
-use haft_contract::host::{LedgerError, LedgerErrorKind};
+use haft_contract::{
+    host::{LedgerError, LedgerErrorKind},
+    surface::NextStep,
+};
 
 use crate::store::{FromCell, Row, StoreError};
 
@@ -36,6 +39,9 @@ pub(crate) fn failed(error: StoreError) -> LedgerError {
 pub(crate) fn corrupt(what: &str) -> LedgerError {
     LedgerError::new(
         LedgerErrorKind::Corrupt,
-        format!("{what} cannot be understood; `haft log verify` names the place"),
+        format!(
+            "{what} cannot be understood; {}",
+            NextStep::VerifyRecord.words()
+        ),
     )
 }

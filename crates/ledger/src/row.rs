@@ -242,6 +242,10 @@ pub(crate) enum StoredAnswer<'a> {
     NobodyThere {
         reason: &'a str,
     },
+    /// A reader that does not know it shows its name only.
+    Failed {
+        reason: &'a str,
+    },
     Expired,
 }
 

@@ -10,6 +10,7 @@ use std::{collections::HashMap, fmt};
 use haft_contract::{
     PathMode,
     host::{RuleRef, ToolFacts, Verdict},
+    surface::NextStep,
 };
 
 use crate::{
@@ -72,7 +73,7 @@ impl Finding {
             FindingKind::UnknownGroup {
                 nearest: Some(word),
             } => format!("did you mean `@{word}`?"),
-            FindingKind::UnknownTool { nearest: None } => "`haft tools` lists the tools".to_owned(),
+            FindingKind::UnknownTool { nearest: None } => NextStep::ListTools.text(),
             FindingKind::UnknownGroup { nearest: None } => {
                 "define it under `groups` in [policy]".to_owned()
             }

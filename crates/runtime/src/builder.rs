@@ -4,9 +4,9 @@
 use std::{collections::HashMap, sync::Arc};
 
 use haft_contract::{
-    AgentId, ProviderId, Tool, WorkspaceId,
+    AgentId, ProviderId, ToolKey, WorkspaceId,
     egress::EgressRules,
-    erased::{ErasedApprover, ErasedTool, erase},
+    erased::{ErasedApprover, ErasedTool, IntoTool},
     event::EventSink,
     host::{Approver, Clock, Hook, Ledger, Policy},
     name::NameError,
@@ -16,6 +16,7 @@ use haft_contract::{
 use crate::{
     background::Processes,
     clock::SystemClock,
+    contained_listener::ContainedListener,
     engine::Engine,
     host_events::Listeners,
     in_flight::InFlight,
@@ -72,6 +73,28 @@ pub enum BuildError {
     /// Two tools have the same name.
     #[error(transparent)]
     Registry(#[from] RegistryError),
+    /// No model could use a tool, whatever the rules say.
+    #[error("no model could use the tool `{tool}`: {reason}")]
+    UnusableTool {
+        /// The tool.
+        tool: ToolKey,
+        /// What is wrong with its input.
+        reason: String,
+    },
+}
+
+impl BuildError {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::OneAndMany | Self::Missing(_) => "give the builder what it needs, and no more",
+            Self::Name(_) | Self::Registry(_) => "give every tool a name of its own",
+            Self::UnusableTool { .. } => {
+                "make its input a struct, or an enum with a tag (`#[serde(tag = \"action\")]`) \
+                 whose variants have fields"
+            }
+        }
+    }
 }
 
 impl RuntimeBuilder {
@@ -178,10 +201,11 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Adds a listener that sees every event of every call as it happens.
+    /// Adds a listener that sees every event of every call as it happens. One that panics is logged
+    /// once and gets no further events; no call ends otherwise because of it.
     #[must_use]
     pub fn events(mut self, sink: Arc<dyn EventSink>) -> Self {
-        self.sinks.push(sink);
+        self.sinks.push(Arc::new(ContainedListener::new(sink)));
         self
     }
 
@@ -229,8 +253,8 @@ impl RuntimeBuilder {
 
     /// Adds one of the embedder's own tools.
     #[must_use]
-    pub fn tool<T: Tool>(mut self, tool: T) -> Self {
-        match erase(tool) {
+    pub fn tool(mut self, tool: impl IntoTool) -> Self {
+        match tool.into_tool() {
             Ok(tool) => self.tools.push((ProviderId::embedded(), vec![tool])),
             Err(error) => self.refused = Some(error),
         }
@@ -253,6 +277,7 @@ impl RuntimeBuilder {
         for (provider, tools) in self.tools {
             registry.register(&provider, tools)?;
         }
+        refuse_unusable(&registry)?;
         let registry = Arc::new(registry);
         let workspaces: Arc<dyn Workspaces> = match (self.workspaces, self.operations) {
             (Some(_), Some(_)) => return Err(BuildError::OneAndMany),
@@ -292,6 +317,23 @@ impl RuntimeBuilder {
             in_flight: InFlight::default(),
         }))
     }
+}
+
+/// A tool that the program adds itself and no model could use is a mistake to correct now. What
+/// scripts, servers and other providers bring is withheld one by one: a bad one must not keep the
+/// program from starting.
+fn refuse_unusable(registry: &Registry) -> Result<(), BuildError> {
+    let (tools, own) = (registry.snapshot(), ProviderId::embedded());
+    let entries = tools.page(0, tools.len()).iter();
+    for entry in entries.filter(|entry| entry.key().provider == own) {
+        if let Some(reason) = entry.fault() {
+            return Err(BuildError::UnusableTool {
+                tool: entry.key().clone(),
+                reason: reason.to_owned(),
+            });
+        }
+    }
+    Ok(())
 }
 
 impl std::fmt::Debug for RuntimeBuilder {

@@ -25,6 +25,7 @@ fn is_an_answer(said: &ApprovalAnswer) -> bool {
         ApprovalAnswer::Approved { .. } | ApprovalAnswer::Refused { .. } => true,
         ApprovalAnswer::Elsewhere
         | ApprovalAnswer::NobodyThere { .. }
+        | ApprovalAnswer::Failed { .. }
         | ApprovalAnswer::Expired => false,
     }
 }
@@ -35,7 +36,9 @@ fn in_doubt(first: ApprovalAnswer, second: ApprovalAnswer) -> ApprovalAnswer {
     match (&first, &second) {
         (
             ApprovalAnswer::Elsewhere,
-            ApprovalAnswer::NobodyThere { .. } | ApprovalAnswer::Expired,
+            ApprovalAnswer::NobodyThere { .. }
+            | ApprovalAnswer::Failed { .. }
+            | ApprovalAnswer::Expired,
         ) => first,
         _ => second,
     }

@@ -16,7 +16,7 @@ use std::{
 use futures::FutureExt as _;
 use haft_contract::{
     ErrorKind, Label, Labels, Principal, SessionId, TenantId, ToolError, host::Ledger,
-    label::MAX_PROVIDERS,
+    label::MAX_PROVIDERS, surface::NextStep,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -170,7 +170,7 @@ fn not_looked_up(why: &str) -> ToolError {
     let message = format!(
         "Haft cannot look up what this session has read from, so it does not run the call: {why}"
     );
-    ToolError::new(ErrorKind::Unavailable, message).hint("`haft doctor` checks the ledger")
+    ToolError::new(ErrorKind::Unavailable, message).hint(NextStep::CheckRecord.text())
 }
 
 /// The record's mark for a session.

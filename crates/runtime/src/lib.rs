@@ -13,6 +13,8 @@ mod builder;
 mod capture;
 mod change_history;
 mod clock;
+mod contained_approver;
+mod contained_listener;
 mod deadline;
 mod digest;
 mod engine;

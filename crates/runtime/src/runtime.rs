@@ -5,10 +5,12 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt as _;
 use haft_contract::{
-    CallEvent, CallId, CallRequest, ErrorKind, Outcome, Principal, ToolError, WorkspaceId,
-    erased::ErasedApprover,
+    CallEvent, CallId, CallRequest, ErrorKind, Outcome, Principal, ProviderId, ToolError,
+    WorkspaceId,
+    erased::{ErasedApprover, ErasedTool},
     host::{CallRecord, LedgerErrorKind},
     outcome::{DeniedBy, Facts},
+    surface::NextStep,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -20,14 +22,16 @@ use crate::{
     loops::{DidRun, WatchedCall},
     pipeline::{self, CallState, DryRun, HaltedCall, OpenedCall, settle_halt},
     record::{Recording, SettleOnDrop},
-    registry::{Entry, Registry},
+    registry::{Entry, Registry, RegistryError, Snapshot},
     workspace::Workspace,
 };
 
-/// What a caller keeps of a call that runs: what stops it, and who else is asked about it.
+/// What a caller keeps of a call that runs: what stops it, who else is asked about it, and the tools it
+/// is found among, if they are not those of its workspace.
 pub(crate) struct CallerSide {
     cancel: CancellationToken,
     asker: Option<Arc<dyn ErasedApprover>>,
+    tools: Option<Arc<Snapshot>>,
 }
 
 impl From<CancellationToken> for CallerSide {
@@ -35,6 +39,7 @@ impl From<CancellationToken> for CallerSide {
         Self {
             cancel,
             asker: None,
+            tools: None,
         }
     }
 }
@@ -117,10 +122,27 @@ impl Runtime {
         asker: Arc<dyn ErasedApprover>,
     ) -> Arc<Outcome> {
         let caller = CallerSide {
-            cancel: cancel.child_token(),
             asker: Some(asker),
+            ..CallerSide::from(cancel.child_token())
         };
         self.run(request, caller).await
+    }
+
+    /// Runs one call of a tool that is in no registry, for what a person does through the host and no
+    /// model may: the call takes every stage like any other, and the tool exists for it alone. The
+    /// tool counts as built in, and must be called by its name.
+    pub async fn call_apart(
+        &self,
+        request: CallRequest,
+        tool: Arc<dyn ErasedTool>,
+    ) -> Result<Arc<Outcome>, RegistryError> {
+        let apart = Registry::new();
+        apart.register(&ProviderId::builtin(), vec![tool])?;
+        let caller = CallerSide {
+            tools: Some(apart.snapshot()),
+            ..CallerSide::from(CancellationToken::new())
+        };
+        Ok(self.run(request, caller).await)
     }
 
     /// Runs one call to its end with its own token. Accepts, claims and resumes it in one step,
@@ -151,12 +173,16 @@ impl Runtime {
         recording: &Arc<Recording>,
         caller: impl Into<CallerSide>,
     ) -> Arc<Outcome> {
-        let (call, caller) = (request.id, caller.into());
+        let (call, mut caller) = (request.id, caller.into());
         let _settled = SettleOnDrop(Arc::clone(recording));
         let watched = self.engine.loops.watch(&request);
         let travelled = match workspace.and_then(|workspace| Ok((workspace.take()?, workspace))) {
             Ok((_here, workspace)) => {
-                let opened = self.opened(request, workspace, recording, caller, watched.clone());
+                let tools = caller.tools.take();
+                let mut opened =
+                    self.opened(request, workspace, recording, caller, watched.clone());
+                opened.call.apart = tools.is_some();
+                opened.tools = tools.unwrap_or(opened.tools);
                 AssertUnwindSafe(pipeline::run_call(opened))
                     .catch_unwind()
                     .await
@@ -329,14 +355,16 @@ impl Runtime {
             Err(error) => {
                 let message = format!("the call cannot be recorded, so it is not run: {error}");
                 let hint = match error.kind() {
-                    LedgerErrorKind::LimitExceeded => "repeat the call when fewer are in flight",
+                    LedgerErrorKind::LimitExceeded => {
+                        "repeat the call when fewer are in flight".to_owned()
+                    }
                     LedgerErrorKind::Unavailable
                     | LedgerErrorKind::NotFound
                     | LedgerErrorKind::Conflict
                     | LedgerErrorKind::ReadMore
                     | LedgerErrorKind::Superseded
                     | LedgerErrorKind::Over
-                    | LedgerErrorKind::Corrupt => "`haft doctor` checks the ledger",
+                    | LedgerErrorKind::Corrupt => NextStep::CheckRecord.text(),
                 };
                 let error = ToolError::new(ErrorKind::Unavailable, message).hint(hint);
                 let mut facts = Facts::default();
@@ -400,6 +428,7 @@ impl Runtime {
                 left_out: Arc::default(),
                 withheld: Arc::default(),
                 tool: None,
+                apart: false,
                 facts: Facts::default(),
                 renamed: RenamedParameters::default(),
                 notes: Vec::new(),

@@ -23,6 +23,7 @@ use haft_contract::{
 };
 
 use crate::{
+    contained_approver::ContainedApprover,
     halt::HaltedCall,
     nobody::NobodyToAsk,
     registry::{Entry, Registry},
@@ -137,7 +138,7 @@ pub struct Workspace {
     pub(crate) operations: Operations,
     pub(crate) registry: Arc<Registry>,
     pub(crate) rules: Arc<RulesInForce>,
-    pub(crate) approver: Arc<dyn ErasedApprover>,
+    pub(crate) approver: ContainedApprover,
     sandbox: Arc<HashMap<String, SandboxMode>>,
     egress: Arc<HostAccess>,
     calls_in_flight: Option<usize>,
@@ -171,7 +172,7 @@ impl Workspace {
             operations,
             registry: Arc::clone(&self.registry),
             rules: Arc::clone(&self.rules),
-            approver: Arc::clone(&self.approver),
+            approver: self.approver.clone(),
             sandbox: Arc::clone(&self.sandbox),
             egress: Arc::clone(&self.egress),
             calls_in_flight: self.calls_in_flight,
@@ -222,7 +223,7 @@ impl Workspace {
 
     /// Whether somebody can be asked, for a tool that asks.
     fn has_who_it_needs(&self, principal: &Principal, entry: &Entry) -> bool {
-        !entry.needs_person() || self.approver.nobody_replies(principal).is_none()
+        !entry.needs_person() || self.approver.cannot_put(principal).is_none()
     }
 
     /// Whether it belongs to this principal's tenant. The supplier has already checked this; this
@@ -308,7 +309,7 @@ impl WorkspaceBuilder {
                 operations,
                 registry: Arc::new(Registry::new()),
                 rules,
-                approver: Arc::new(NobodyToAsk::default()),
+                approver: ContainedApprover::new(Arc::new(NobodyToAsk::default())),
                 sandbox: Arc::default(),
                 egress: Arc::default(),
                 calls_in_flight: None,
@@ -354,7 +355,7 @@ impl WorkspaceBuilder {
     /// An approver that several workspaces share.
     #[must_use]
     pub fn shared_approver(mut self, approver: Arc<dyn ErasedApprover>) -> Self {
-        self.workspace.approver = approver;
+        self.workspace.approver = ContainedApprover::new(approver);
         self
     }
 

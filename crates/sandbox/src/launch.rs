@@ -14,6 +14,7 @@ use std::{
 use haft_contract::{
     ErrorKind,
     ops::{OpsError, Refusal, Tier},
+    surface::NextStep,
 };
 use rustix::{
     fs::{MemfdFlags, Mode, OFlags, fcntl_setfl, memfd_create},
@@ -385,7 +386,8 @@ fn unavailable(tier: Tier, why: &str) -> OpsError {
     OpsError::new(
         ErrorKind::TierUnavailable,
         format!(
-            "the sandbox of tier `{tier}` could not be set up: {why}; run `haft doctor` for details"
+            "the sandbox of tier `{tier}` could not be set up: {why}; {}",
+            NextStep::CheckSandbox.words()
         ),
     )
 }

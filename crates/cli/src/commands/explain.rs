@@ -178,6 +178,7 @@ fn answer(approval: &Value) -> String {
         "approved" => format!("{} said yes to plan {}", text("by"), text("digest")),
         "refused" => format!("{} said no", text("by")),
         "nobody_there" => "nobody was there to ask".to_owned(),
+        "failed" => format!("asking failed: {}", text("reason")),
         "expired" => "nobody answered in time".to_owned(),
         other => other.to_owned(),
     }

@@ -5,16 +5,14 @@
 use std::sync::Arc;
 
 use clap::Args;
-use haft_contract::{
-    CallEvent, CallRequest, DeniedBy, ErrorKind, Outcome, ProviderId, WorkPath,
-    event::RecordedEvent, host::Verdict, ops::GitPart, preview::MAX_PREVIEW_BYTES,
+use haft_contract::{CallRequest, Outcome, ProviderId, WorkPath, host::Verdict, ops::GitPart};
+use haft_host::{
+    WorkspaceSource,
+    selected_calls::SelectedChanges,
+    this_workspace::WorkspacesHere,
+    undo::{self, UndoRun},
 };
-use haft_host::{WorkspaceSource, selected_calls::SelectedChanges, this_workspace::WorkspacesHere};
-use haft_tools::{
-    catalog::undo_tool,
-    undo::{FileState, FoldedChanges, MAX_UNDO_PATHS},
-};
-use serde_json::{Value, json};
+use haft_tools::catalog::undo_tool;
 
 use super::{
     App,
@@ -61,20 +59,16 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
         .find(&ledger, &principal, &among)
         .await?;
     let mut notes = notes(&changed);
-    let is_git_too_much = git_parts(&changed.folded).len() > MAX_UNDO_PATHS;
-    if is_git_too_much {
-        notes.push(format!(
-            "git's state stays as it is: it goes back as a whole, and these calls changed more than \
-             {MAX_UNDO_PATHS} refs and reflogs; take fewer calls back at once, the last ones first"
-        ));
-    }
+    let too_much = undo::git_is_too_much(&changed.folded);
+    let is_git_too_much = too_much.is_some();
+    notes.extend(too_much);
     app.notes(&notes);
     let left = if is_git_too_much {
         Exit::Failed
     } else {
         Exit::Ok
     };
-    let groups = groups(&changed.folded);
+    let groups = undo::groups(&changed.folded);
     if groups.is_empty() {
         return Ok(left);
     }
@@ -89,13 +83,12 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
     let mut git_stays = is_git_too_much;
     for mut group in groups {
         let request = |paths: &[&WorkPath], dry_run: bool| {
-            let input = json!({
-                "calls": calls_of(&changed.happened, paths),
-                "paths": paths.iter().map(|path| path.as_str()).collect::<Vec<_>>(),
-                "dry_run": dry_run,
-                // What changed together with git's state stays with it, also in later groups.
-                "git_stays": git_stays,
-            });
+            let run = if dry_run {
+                UndoRun::Dry
+            } else {
+                UndoRun::ForReal
+            };
+            let input = undo::input(&changed.happened, paths, run, git_stays);
             CallRequest::new("undo", input, Arc::clone(&ready.principal))
         };
         if args.dry_run {
@@ -108,8 +101,8 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
         }
         let moves_git = group.iter().any(|path| GitPart::of(path).is_some());
         let outcome = ready.call(request(&group, args.dry_run)).await;
-        let ends_here = ends_the_undo(&outcome);
-        git_stays |= moves_git && (!outcome.succeeded() || git_was_left(&outcome));
+        let ends_here = undo::ends_the_undo(&outcome);
+        git_stays |= moves_git && (!outcome.succeeded() || undo::git_was_left(&outcome));
         outcomes.push(outcome);
         if ends_here {
             break;
@@ -181,8 +174,7 @@ fn register(ready: &CallSetup) -> Result<(), Stop> {
 /// What a person should know about the selected calls.
 pub(super) fn notes(changed: &SelectedChanges) -> Vec<String> {
     let mut notes: Vec<String> = changed.meant.iter().cloned().collect();
-    let missed = changed.folded.missed.iter();
-    notes.extend(missed.map(|missed| format!("not everything can be taken back: {missed}")));
+    notes.extend(undo::unknown(&changed.folded));
     match changed.elsewhere {
         0 => {}
         1 => notes.push("1 of these calls worked in another workspace and is left out".to_owned()),
@@ -192,62 +184,6 @@ pub(super) fn notes(changed: &SelectedChanges) -> Vec<String> {
     }
     notes.extend(changed.nothing().map(str::to_owned));
     notes
-}
-
-/// The files, in groups small enough to show in full to a person who is asked. Git's state comes first
-/// and in one group, because it goes back as a whole; if it is too much for one call, it is in none.
-fn groups(folded: &FoldedChanges) -> Vec<Vec<&WorkPath>> {
-    let parts = git_parts(folded);
-    let mut groups = Vec::new();
-    let mut room = MAX_PREVIEW_BYTES;
-    if !parts.is_empty() && parts.len() <= MAX_UNDO_PATHS {
-        let shown: usize = parts.iter().map(|path| path.as_str().len() * 2 + 256).sum();
-        room = room.saturating_sub(shown);
-        groups.push(parts);
-    }
-    let files = folded.files.iter();
-    let files = files.filter(|(path, _)| GitPart::of(path).is_none());
-    for (path, change) in files {
-        let size = |state: &FileState| state.content().map_or(0, |content| content.bytes);
-        let content = size(&change.before).saturating_add(size(&change.after));
-        let content = usize::try_from(content).unwrap_or(usize::MAX);
-        // At worst every line is empty and costs its sign; large content is shown by its size.
-        let shown = content.min(MAX_PREVIEW_BYTES / 4) * 2 + path.as_str().len() * 2 + 256;
-        match groups.last_mut() {
-            Some(group) if shown <= room && group.len() < MAX_UNDO_PATHS => {
-                group.push(path);
-                room -= shown;
-            }
-            _ => {
-                groups.push(vec![path]);
-                room = MAX_PREVIEW_BYTES.saturating_sub(shown);
-            }
-        }
-    }
-    groups
-}
-
-/// The parts of git's state that were changed.
-fn git_parts(folded: &FoldedChanges) -> Vec<&WorkPath> {
-    let paths = folded.files.keys();
-    paths.filter(|path| GitPart::of(path).is_some()).collect()
-}
-
-/// The calls that touched these files.
-fn calls_of(happened: &[RecordedEvent], paths: &[&WorkPath]) -> Vec<String> {
-    let mut calls: Vec<String> = happened
-        .iter()
-        .filter(|change| match &change.event {
-            CallEvent::PreimageKept { path, .. } | CallEvent::FileChanged { path, .. } => {
-                paths.contains(&path)
-            }
-            _ => false,
-        })
-        .map(|change| change.call.to_string())
-        .collect();
-    calls.sort_unstable();
-    calls.dedup();
-    calls
 }
 
 fn print(
@@ -272,7 +208,7 @@ fn print(
                 .note(&view.epilogue(app.output.stderr_is_terminal()));
         }
         if exit == Exit::Ok {
-            exit = if outcome.succeeded() && left_over(outcome) {
+            exit = if outcome.succeeded() && undo::left_over(outcome) {
                 Exit::Failed
             } else {
                 Exit::of_call(outcome)
@@ -282,96 +218,7 @@ fn print(
     Ok(exit)
 }
 
-/// Whether the remaining groups are left alone: a person refused or stopped it, nobody can be
-/// asked, or nothing can be recorded or reached. A group that failed because of its content says
-/// nothing about the others.
-fn ends_the_undo(outcome: &Outcome) -> bool {
-    let Some(failure) = &outcome.error else {
-        return false;
-    };
-    match outcome.facts.denied_by {
-        Some(
-            DeniedBy::Person
-            | DeniedBy::NobodyToAsk
-            | DeniedBy::Expired
-            | DeniedBy::Ledger
-            | DeniedBy::Workspace,
-        ) => true,
-        Some(DeniedBy::Policy | DeniedBy::Sandbox) => false,
-        None => matches!(
-            failure.kind,
-            ErrorKind::Cancelled
-                | ErrorKind::Lost
-                | ErrorKind::Unavailable
-                | ErrorKind::WorkspaceMoved
-        ),
-    }
-}
-
-/// Whether a file that should have been put back was not.
-fn left_over(outcome: &Outcome) -> bool {
-    has_some(outcome, "conflicts") || has_some(outcome, "impossible")
-}
-
 /// Whether anything was put back, so that there is something to take back.
 fn changed_something(outcome: &Outcome) -> bool {
-    has_some(outcome, "restored") || git_state(outcome) == Some("put_back")
-}
-
-fn git_was_left(outcome: &Outcome) -> bool {
-    git_state(outcome) == Some("left_alone")
-}
-
-fn git_state(outcome: &Outcome) -> Option<&str> {
-    outcome.structured.as_ref()?.get("git_state")?.as_str()
-}
-
-fn has_some(outcome: &Outcome, key: &str) -> bool {
-    let list = outcome
-        .structured
-        .as_ref()
-        .and_then(|output| output.get(key));
-    list.and_then(Value::as_array)
-        .is_some_and(|list| !list.is_empty())
-}
-
-#[cfg(test)]
-mod tests {
-    use haft_tools::undo::{Chain, FoldedChange};
-
-    use super::*;
-
-    /// So many refs that came, and one file.
-    fn refs_and_a_file(refs: usize) -> FoldedChanges {
-        let change = FoldedChange {
-            before: FileState::Absent,
-            after: FileState::Unknown,
-            chain: Chain::Whole,
-        };
-        let refs = (0..refs).map(|number| format!(".git/refs/heads/b{number}"));
-        let paths = refs.chain(["file".to_owned()]);
-        let paths = paths.map(|path| WorkPath::relative(&path).unwrap());
-        FoldedChanges {
-            files: paths.map(|path| (path, change.clone())).collect(),
-            ..FoldedChanges::default()
-        }
-    }
-
-    /// The sizes of the groups, and whether the first has git's state.
-    fn grouped(folded: &FoldedChanges) -> (Vec<usize>, bool) {
-        let groups = groups(folded);
-        let has_git = groups[0].iter().any(|path| GitPart::of(path).is_some());
-        (groups.iter().map(Vec::len).collect(), has_git)
-    }
-
-    #[test]
-    fn git_goes_back_in_one_group_or_in_none() {
-        let some = refs_and_a_file(2);
-        assert_eq!(grouped(&some), (vec![3], true));
-        let most = refs_and_a_file(MAX_UNDO_PATHS);
-        assert_eq!(grouped(&most), (vec![MAX_UNDO_PATHS, 1], true));
-        let too_many = refs_and_a_file(MAX_UNDO_PATHS + 1);
-        assert_eq!(grouped(&too_many), (vec![1], false));
-        assert_eq!(git_parts(&too_many).len(), MAX_UNDO_PATHS + 1);
-    }
+    undo::has_some(outcome, "restored") || undo::git_state(outcome) == Some("put_back")
 }

@@ -299,6 +299,7 @@ fn answered(body: &Value) -> String {
             None => format!("{by} refused it"),
         },
         "nobody_there" => "nobody was there to ask".to_owned(),
+        "failed" => format!("asking failed: {}", text(body, "reason")),
         "expired" => "nobody answered in time".to_owned(),
         "elsewhere" => "the question waits elsewhere".to_owned(),
         other => other.replace('_', " "),

@@ -85,6 +85,11 @@ pub enum AgentQuestionAnswer {
         /// Why not.
         reason: String,
     },
+    /// Asking failed. The runtime says so for an approver that panicked.
+    Failed {
+        /// Why, without internals: a model reads it.
+        reason: String,
+    },
 }
 
 /// A question to a person.
@@ -135,6 +140,11 @@ pub enum ApprovalAnswer {
     /// There is nobody to ask.
     NobodyThere {
         /// Why not, and what would let the call pass.
+        reason: String,
+    },
+    /// Asking failed. The runtime says so for an approver that panicked; the call is denied.
+    Failed {
+        /// Why, without internals: a model reads it.
         reason: String,
     },
     /// Nobody answered in time.

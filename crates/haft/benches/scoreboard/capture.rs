@@ -2,7 +2,6 @@
 //! what it changed can be taken back.
 
 use haft::{Haft, LocalOptions, prelude::*};
-use haft_backends::ChangeOptions;
 use haft_sandbox::helper::Helper;
 use tempfile::TempDir;
 
@@ -24,14 +23,17 @@ pub(crate) fn rows(scale: Scale) -> Vec<Row> {
         plant(workspace.path(), scale.files);
         let mut options = LocalOptions::default();
         options.sandbox.helper = Helper::CurrentExecutable;
-        options.changes = compared.then(|| ChangeOptions::new(record.path()));
         let building = Haft::open(workspace.path())
             .data_dir(record.path())
             .configure(|runtime| runtime.loop_guard(haft::runtime::LoopGuard::OFF))
             .allow("bash")
             .local(options)
-            .sandbox("bash", SandboxMode::Full)
-            .build();
+            .sandbox("bash", SandboxMode::Full);
+        let building = if compared {
+            building.build()
+        } else {
+            building.without_comparison().build()
+        };
         (runtime.block_on(building).unwrap(), workspace, record)
     };
     let (compared, plain) = (open(true), open(false));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use haft_contract::surface::NextStep;
 use haft_mcp::{
     client::Clients,
     pin::{Item, PinStatus, Store as _},
@@ -38,7 +39,7 @@ async fn reach(plan: &MountPlan, fleet: &Fleet, server: &ServerSettings) -> Resu
     let id = &server.id;
     fleet.reach(id).await.map_err(|error| {
         let hint = match error {
-            RequestError::LoginNeeded => format!("log in with `haft mcp login {id}`"),
+            RequestError::LoginNeeded => NextStep::LogIn(id.as_str()).text(),
             _ => plan.remedy(id.as_str()).unwrap_or_else(|| {
                 "correct its entry in haft.toml, or start it by hand to see why".to_owned()
             }),
@@ -92,7 +93,7 @@ fn change(
         Some(not_shown) => Err(HostError::new(
             HostErrorKind::Refused,
             format!("{not_shown}, so nothing was accepted"),
-            format!("`haft mcp review {}` shows it", server.id),
+            NextStep::ReviewServer(server.id.as_str()).text(),
         )),
     }
 }

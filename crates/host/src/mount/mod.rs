@@ -21,6 +21,7 @@ use haft_contract::{
     Deadline, WorkPath,
     future::BoxFuture,
     ops::{SandboxMode, Tier},
+    surface::NextStep,
 };
 use haft_egress::SystemResolver;
 use haft_mcp::{
@@ -156,18 +157,18 @@ impl MountPlan {
         let (id, _) = rest.split_once(SEPARATOR)?;
         let Some(server) = self.servers.iter().find(|one| one.id.as_str() == id) else {
             return Some(Unknown::Other(format!(
-                "no server `{id}` is mounted; `haft mcp status` lists those that are"
+                "no server `{id}` is mounted; {}",
+                NextStep::ListServers.words()
             )));
         };
         let store = FilePins::new(&self.defaults.owner_dir());
         let seen = store.seen(&server.id, &origin(server));
         Some(match seen {
             Ok(None) => Unknown::Unseen(format!(
-                "what the server `{id}` offers is not known yet: run `haft mcp review {id}`"
+                "what the server `{id}` offers is not known yet: {}",
+                NextStep::LearnServer(id).words()
             )),
-            Ok(Some(_)) | Err(_) => Unknown::Other(format!(
-                "`haft mcp review {id} --all` shows what the server `{id}` offers"
-            )),
+            Ok(Some(_)) | Err(_) => Unknown::Other(NextStep::ReviewServer(id).text()),
         })
     }
 
@@ -457,8 +458,9 @@ fn tier(mode: SandboxMode, tiers: &[Tier]) -> Result<Tier, String> {
         .min()
         .ok_or_else(|| {
             format!(
-                "it needs the sandbox `{}`, which this machine does not have; `haft doctor` says why",
-                mode.as_str()
+                "it needs the sandbox `{}`, which this machine does not have; {}",
+                mode.as_str(),
+                NextStep::CheckSandbox.words()
             )
         })
 }

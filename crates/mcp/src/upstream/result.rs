@@ -2,7 +2,9 @@
 //! request can fail.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use haft_contract::{Content, ErrorKind, ToolError, content::ResourceBody, erased::ToolReply};
+use haft_contract::{
+    Content, ErrorKind, ToolError, content::ResourceBody, erased::ToolReply, surface::NextStep,
+};
 use serde_json::Value;
 
 use super::{connection::RequestError, limits::CONTENT_PIECES, uri::Uris};
@@ -176,9 +178,7 @@ pub(super) fn failure(error: RequestError, server: &ServerId) -> ToolError {
             ErrorKind::Unavailable,
             "it wants somebody to log in".to_owned(),
         )
-        .hint(format!(
-            "a person can log in with `haft mcp login {server}`"
-        )),
+        .hint(NextStep::LogIn(server.as_str()).text()),
         error @ (RequestError::Busy(_) | RequestError::Down { .. }) => {
             of(ErrorKind::Unavailable, error.to_string()).hint("try again later")
         }

@@ -8,6 +8,7 @@ use haft_contract::{
     host::{LedgerError, LedgerErrorKind},
     memory::{MAX_FOUND_MEMORIES, Memory, MemoryId, MemoryOwner},
     ops::OpsError,
+    surface::NextStep,
 };
 
 use super::Guard;
@@ -140,6 +141,5 @@ fn unavailable(error: LedgerError) -> ToolError {
         return ToolError::new(ErrorKind::LimitExceeded, error.to_string())
             .hint("forget what is no longer needed with `memory_forget`");
     }
-    ToolError::new(ErrorKind::Unavailable, error.to_string())
-        .hint("`haft doctor` checks the ledger")
+    ToolError::new(ErrorKind::Unavailable, error.to_string()).hint(NextStep::CheckRecord.text())
 }

@@ -5,6 +5,7 @@ use haft_contract::{
     BoxFuture, ErrorKind, ToolError,
     context::SessionTodo,
     host::{Durability, LedgerError},
+    surface::NextStep,
     todo::TodoItem,
 };
 
@@ -35,6 +36,5 @@ impl SessionTodo for Guard {
 }
 
 fn unavailable(error: LedgerError) -> ToolError {
-    ToolError::new(ErrorKind::Unavailable, error.to_string())
-        .hint("`haft doctor` checks the ledger")
+    ToolError::new(ErrorKind::Unavailable, error.to_string()).hint(NextStep::CheckRecord.text())
 }

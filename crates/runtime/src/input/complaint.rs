@@ -5,7 +5,10 @@ use haft_contract::{Content, ToolError};
 use jsonschema::{ValidationError, error::ValidationErrorKind};
 use serde_json::{Value, json};
 
-use super::renamed::RenamedParameters;
+use super::{
+    alternatives::{MeantAlternative, meant_alternative},
+    renamed::RenamedParameters,
+};
 
 /// How similar two parameter names must be to suggest one for the other, from 0 to 1.
 const SUGGESTION_LIKENESS: f64 = 0.7;
@@ -19,14 +22,21 @@ const MAX_NAMED: usize = 40;
 /// The most mistakes that one error tells.
 const MAX_MISTAKES: usize = 10;
 
+/// What an input is checked against, and what of it the caller knows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SchemasOfInput<'s> {
+    pub(crate) shown: &'s Value,
+    pub(crate) checked: &'s Value,
+}
+
 /// The error for everything that is wrong with an input: the first mistake as the error itself, the
 /// others in its content, and all of them in its structured output.
 pub(crate) fn complaint<'v>(
-    schema: &Value,
+    schemas: SchemasOfInput<'_>,
     renamed: &RenamedParameters,
     violations: impl Iterator<Item = ValidationError<'v>>,
 ) -> Option<ToolError> {
-    let mistakes = violations.flat_map(|violation| mistakes(schema, renamed, &violation));
+    let mistakes = violations.flat_map(|violation| mistakes(schemas, renamed, &violation));
     let mut mistakes = mistakes.map(|mistake| renamed.as_written(mistake));
     let first = mistakes.next()?;
     let more: Vec<ToolError> = mistakes.by_ref().take(MAX_MISTAKES - 1).collect();
@@ -65,22 +75,105 @@ fn listed(mistake: &ToolError) -> Value {
 
 /// The mistakes that one violation is about: a schema reports all unknown parameters at once.
 fn mistakes(
-    schema: &Value,
+    schemas: SchemasOfInput<'_>,
     renamed: &RenamedParameters,
     violation: &ValidationError<'_>,
 ) -> Vec<ToolError> {
     let at = violation.instance_path().to_string();
     match violation.kind() {
-        ValidationErrorKind::AdditionalProperties { unexpected }
-        | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
-            let known = properties_at(schema, &at);
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            let known = properties_checked(schemas, &at, violation.schema_path().as_str());
+            let known = known.unwrap_or_else(|| properties_at(schemas.shown, &at));
             let names = unexpected.iter().take(MAX_MISTAKES + 1);
             names.map(|name| unknown(name, &at, &known)).collect()
+        }
+        ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+            let known = properties_at(schemas.shown, &at);
+            let names = unexpected.iter().take(MAX_MISTAKES + 1);
+            names.map(|name| unknown(name, &at, &known)).collect()
+        }
+        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }
+            if choices(violation).is_empty() =>
+        {
+            let meant = meant_alternative(&at, context);
+            of_alternative(schemas, renamed, &at, meant)
+                .unwrap_or_else(|| vec![mistake(&at, violation)])
         }
         _ => vec![
             renamed_mistake(&at, renamed, violation).unwrap_or_else(|| mistake(&at, violation)),
         ],
     }
+}
+
+/// What is wrong with an input that fits no alternative; `None` if it resembles none.
+fn of_alternative(
+    schemas: SchemasOfInput<'_>,
+    renamed: &RenamedParameters,
+    at: &str,
+    meant: MeantAlternative<'_>,
+) -> Option<Vec<ToolError>> {
+    Some(match meant {
+        MeantAlternative::One(violations) => violations
+            .iter()
+            .flat_map(|violation| mistakes(schemas, renamed, violation))
+            .collect(),
+        MeantAlternative::OtherTag(refusals) => {
+            let first = refusals.first()?;
+            let place = first.instance_path().to_string();
+            let choices: Vec<String> = refusals.iter().flat_map(|one| choices(one)).collect();
+            vec![not_a_choice(&place, first.instance(), &choices)]
+        }
+        MeantAlternative::Missing(names) => {
+            let names = names.into_iter();
+            names.map(|name| missing(schemas, at, name)).collect()
+        }
+        MeantAlternative::Unknown(names) => {
+            let known = properties_at(schemas.shown, at);
+            let names = names.into_iter();
+            names.map(|name| unknown(name, at, &known)).collect()
+        }
+        MeantAlternative::AnyOf(needed) => {
+            let given = |names: &Vec<&str>| {
+                let names = names.iter().map(|name| format!("`{}`", spelt(name)));
+                names.collect::<Vec<_>>().join(" and ")
+            };
+            let needed: Vec<String> = needed.iter().take(MAX_NAMED).map(given).collect();
+            let place = if at.is_empty() { "/" } else { at };
+            vec![
+                ToolError::invalid_input("the input is none of the alternatives")
+                    .at(spelt(place))
+                    .hint(format!("give {}", needed.join(", or "))),
+            ]
+        }
+        MeantAlternative::Unclear => return None,
+    })
+}
+
+/// A parameter that every alternative needs, with its choices if it has some.
+fn missing(schemas: SchemasOfInput<'_>, at: &str, name: &str) -> ToolError {
+    let of_root = || {
+        schemas
+            .shown
+            .get("properties")?
+            .get(name)?
+            .get("enum")?
+            .as_array()
+    };
+    let choices = at.is_empty().then(of_root).flatten();
+    let choices: Vec<&str> = choices
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let name = spelt(name);
+    let hint = if choices.is_empty() {
+        format!("add `{name}`")
+    } else {
+        format!("add `{name}`, one of: {}", names(&choices))
+    };
+    ToolError::invalid_input(format!("the parameter `{name}` is missing"))
+        .at(format!("{}/{name}", spelt(at)))
+        .hint(hint)
 }
 
 /// A number that the caller wrote under another name, and perhaps in another unit.
@@ -136,13 +229,19 @@ fn mistake(at: &str, violation: &ValidationError<'_>) -> ToolError {
             .hint(format!("add `{name}`"));
     }
     let choices = choices(violation);
-    let place = if at.is_empty() { "/" } else { at };
     if choices.is_empty() {
+        let place = if at.is_empty() { "/" } else { at };
         return ToolError::invalid_input(spelt(&violation.to_string()))
             .at(spelt(place))
             .hint("see the tool's input schema");
     }
-    let given = spelt(&plain(violation.instance()));
+    not_a_choice(at, violation.instance(), &choices)
+}
+
+/// A value that is none of the choices.
+fn not_a_choice(at: &str, given: &Value, choices: &[String]) -> ToolError {
+    let place = if at.is_empty() { "/" } else { at };
+    let given = spelt(&plain(given));
     let choices: Vec<&str> = choices.iter().map(String::as_str).collect();
     ToolError::invalid_input(format!("`{given}` is not one of the choices"))
         .at(spelt(place))
@@ -176,6 +275,21 @@ fn plain(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The property names of the schema that refused others, which may be one of several
+/// alternatives. Arguments that the caller does not know are left out.
+fn properties_checked<'a>(
+    schemas: SchemasOfInput<'a>,
+    at: &str,
+    keyword: &str,
+) -> Option<Vec<&'a str>> {
+    let (schema, _) = keyword.rsplit_once('/')?;
+    let own = schemas.checked.pointer(schema)?.get("properties")?;
+    let known = properties_at(schemas.shown, at);
+    let own = own.as_object()?.keys().map(String::as_str);
+    let shown = own.filter(|name| !at.is_empty() || known.contains(name));
+    Some(shown.collect())
 }
 
 /// The property names a schema allows at an instance path, as far as they can be determined.
@@ -244,6 +358,13 @@ mod tests {
 
     use super::*;
 
+    fn same(schema: &Value) -> SchemasOfInput<'_> {
+        SchemasOfInput {
+            shown: schema,
+            checked: schema,
+        }
+    }
+
     #[test]
     fn a_value_that_is_not_a_choice_is_told_the_choices() {
         let listed = json!({"enum": ["list", "poll", 3]});
@@ -258,7 +379,7 @@ mod tests {
             let validator = jsonschema::validator_for(&schema).unwrap();
             let input = json!({"action": "foo"});
             let error = complaint(
-                &schema,
+                same(&schema),
                 &RenamedParameters::default(),
                 validator.iter_errors(&input),
             )
@@ -278,7 +399,7 @@ mod tests {
         let validator = jsonschema::validator_for(&schema).unwrap();
         let said = |input: &Value| {
             let mut error = complaint(
-                &schema,
+                same(&schema),
                 &RenamedParameters::default(),
                 validator.iter_errors(input),
             )
@@ -309,18 +430,28 @@ mod tests {
     }
 
     #[test]
-    fn alternatives_that_are_no_list_of_choices_show_what_the_schema_says() {
-        let within = json!({"properties": {"kind": {"const": "x"}}, "required": ["kind"]});
-        let schema = json!({"anyOf": [within, {"type": "string"}]});
+    fn an_alternative_is_told_apart_by_what_the_others_refuse() {
+        let within = json!({"properties": {"kind": {"const": "x"}}, "required": ["kind"],
+            "type": "object"});
+        let schema = json!({"properties": {"a": {"anyOf": [within, {"type": "string"}]}}});
         let validator = jsonschema::validator_for(&schema).unwrap();
-        let input = json!({"kind": "y"});
-        let error = complaint(
-            &schema,
-            &RenamedParameters::default(),
-            validator.iter_errors(&input),
-        )
-        .unwrap();
-        assert_eq!(error.hint_text(), Some("see the tool's input schema"));
+        let said = |input: Value| {
+            let violations = validator.iter_errors(&input);
+            let error = complaint(same(&schema), &RenamedParameters::default(), violations);
+            let error = error.unwrap();
+            let at = error.pointer().unwrap().to_owned();
+            (at, error.hint_text().unwrap().to_owned())
+        };
+        let owned = |at: &str, hint: &str| (at.to_owned(), hint.to_owned());
+        assert_eq!(
+            said(json!({"a": {"kind": "y"}})),
+            owned("/a/kind", "use one of: x")
+        );
+        assert_eq!(said(json!({"a": {}})), owned("/a/kind", "add `kind`"));
+        assert_eq!(
+            said(json!({"a": 1})),
+            owned("/a", "see the tool's input schema")
+        );
     }
 
     #[test]
@@ -346,7 +477,7 @@ mod tests {
         ] {
             let validator = jsonschema::validator_for(&schema).unwrap();
             let error = complaint(
-                &schema,
+                same(&schema),
                 &RenamedParameters::default(),
                 validator.iter_errors(&input),
             )

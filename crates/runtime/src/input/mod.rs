@@ -5,6 +5,7 @@
 //! something a model can act on, in the words it wrote ([`RenamedParameters`]).
 
 mod aliases;
+mod alternatives;
 mod coerce;
 mod complaint;
 mod parse;
@@ -12,7 +13,7 @@ mod renamed;
 
 pub(crate) use self::{
     coerce::{CoercedInput, PlainParameters, coerce},
-    complaint::{complaint, spelt},
+    complaint::{SchemasOfInput, complaint, spelt},
     parse::{fits_in, parse},
     renamed::RenamedParameters,
 };

@@ -293,7 +293,9 @@ async fn changed(
     }
     let tools = planned.call.workspace.registry.snapshot();
     let now = tools.get(planned.entry.key().tool.as_str());
-    if now.is_none_or(|entry| entry.digest() != planned.entry.digest()) {
+    let differs = now.is_none_or(|entry| entry.digest() != planned.entry.digest());
+    // What is in no registry cannot be replaced there.
+    if differs && !planned.call.apart {
         return Some("the tool");
     }
     let mut again = Plan::new(planned.plan.effects());

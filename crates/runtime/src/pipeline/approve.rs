@@ -14,6 +14,7 @@ use haft_contract::{
         Durability, Grant, GrantProposal, LedgerErrorKind, Question,
     },
     outcome::DeniedBy,
+    surface::NextStep,
 };
 use tokio::time::Instant;
 
@@ -25,6 +26,7 @@ use super::{
     keep_grant,
 };
 use crate::{
+    contained_approver::CannotAsk,
     digest::digest_of,
     halt::cancelled,
     pending_questions::QuestionGuard,
@@ -74,13 +76,13 @@ pub async fn approve(decided: DecidedCall) -> Result<Authorized, HaltedCall> {
 async fn ask(mut planned: PlannedCall, decision: Arc<Decision>) -> Result<Authorized, HaltedCall> {
     let asks = &planned.call.workspace.approver;
     if planned.call.asker.is_none()
-        && let Some(what_to_do) = asks.nobody(&planned.call.principal, &planned.plan)
+        && let Some(why) = asks.cannot_ask(&planned.call.principal, &planned.plan)
     {
-        return Err(refuse(
-            planned,
-            &decision,
-            AnswerOutcome::Nobody { what_to_do },
-        ));
+        let heard = match why {
+            CannotAsk::Nobody(what_to_do) => AnswerOutcome::Nobody { what_to_do },
+            CannotAsk::Failed(reason) => AnswerOutcome::Failed { reason },
+        };
+        return Err(refuse(planned, &decision, heard));
     }
     let ShownPreview {
         preview,
@@ -173,10 +175,7 @@ async fn put_on_record(
     let broken = |error: &dyn std::fmt::Display| {
         let message = format!("the question cannot be recorded, so Haft asks nobody: {error}");
         let error = ToolError::new(ErrorKind::Unavailable, message);
-        (
-            DeniedBy::Ledger,
-            error.hint("`haft doctor` checks the ledger"),
-        )
+        (DeniedBy::Ledger, error.hint(NextStep::CheckRecord.text()))
     };
     let (found, waits) = match QuestionGuard::ask(engine, question).await {
         Ok(asked) => asked,
@@ -261,6 +260,14 @@ fn refuse(planned: PlannedCall, decision: &Decision, heard: AnswerOutcome) -> Ha
             DeniedBy::NobodyToAsk,
             format!("{}, and there is nobody to ask", decision.reason),
             what_to_do,
+        ),
+        AnswerOutcome::Failed { reason } => (
+            DeniedBy::Approver,
+            format!(
+                "{}, and nobody could be asked, because the approver failed: {reason}",
+                decision.reason
+            ),
+            "do not repeat the call before the approver of this host is corrected".to_owned(),
         ),
         AnswerOutcome::Late | AnswerOutcome::GaveUp => (
             DeniedBy::Expired,

@@ -15,11 +15,16 @@ use haft_contract::{
         AnswerPlace, Answerer, AskedQuestion, Durability, LedgerErrorKind, NewAgentQuestion,
         ReplyError,
     },
+    outcome::DeniedBy,
+    surface::NextStep,
 };
 use serde_json::json;
 
 use super::reports::RunReports;
-use crate::{digest::digest_of, guard::Guard, pending_questions::QuestionGuard};
+use crate::{
+    contained_approver::CannotAsk, digest::digest_of, guard::Guard,
+    pending_questions::QuestionGuard,
+};
 
 /// The pause after the record could not be read for an answer; it grows to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -39,6 +44,7 @@ pub(super) struct PersonOfCall {
 enum QuestionEnd {
     Reply(PersonReply),
     Nobody(String),
+    Failed(String),
     Late,
     Withdrawn,
     Cancelled,
@@ -72,15 +78,22 @@ impl PersonOfCall {
         if principal.is_unattended() {
             return Err(self.nobody("no person attends this session"));
         }
-        match workspace.approver.nobody_replies(principal) {
-            Some(reason) => Err(self.nobody(&reason)),
+        match workspace.approver.cannot_put(principal) {
+            Some(CannotAsk::Nobody(reason)) => Err(self.nobody(&reason)),
+            Some(CannotAsk::Failed(reason)) => Err(self.failed(&reason)),
             None => Ok(()),
         }
     }
 
     fn nobody(&self, reason: &str) -> ToolError {
-        let _ = self.reports.nobody.set(());
+        let _ = self.reports.not_asked.set(DeniedBy::NobodyToAsk);
         let message = format!("nobody is there to answer: {reason}");
+        ToolError::new(ErrorKind::Denied, message).hint(WITHOUT_AN_ANSWER)
+    }
+
+    fn failed(&self, reason: &str) -> ToolError {
+        let _ = self.reports.not_asked.set(DeniedBy::Approver);
+        let message = format!("nobody could be asked, because the approver failed: {reason}");
         ToolError::new(ErrorKind::Denied, message).hint(WITHOUT_AN_ANSWER)
     }
 
@@ -132,6 +145,10 @@ impl PersonOfCall {
             QuestionEnd::Nobody(reason) => {
                 waits.give_up().await;
                 Err(self.nobody(&reason))
+            }
+            QuestionEnd::Failed(reason) => {
+                waits.give_up().await;
+                Err(self.failed(&reason))
             }
             QuestionEnd::Cancelled => {
                 waits.give_up().await;
@@ -217,6 +234,7 @@ impl PersonOfCall {
             AgentQuestionAnswer::Said { by, reply } => (by, reply),
             AgentQuestionAnswer::Elsewhere => return std::future::pending().await,
             AgentQuestionAnswer::NobodyThere { reason } => return QuestionEnd::Nobody(reason),
+            AgentQuestionAnswer::Failed { reason } => return QuestionEnd::Failed(reason),
         };
         let by = Answerer::Person {
             name: by,
@@ -263,5 +281,5 @@ fn not_asked(kind: LedgerErrorKind, why: &str) -> ToolError {
 }
 
 fn unavailable(message: String) -> ToolError {
-    ToolError::new(ErrorKind::Unavailable, message).hint("`haft doctor` checks the ledger")
+    ToolError::new(ErrorKind::Unavailable, message).hint(NextStep::CheckRecord.text())
 }

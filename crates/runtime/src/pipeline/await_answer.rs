@@ -37,6 +37,8 @@ pub(super) enum AnswerOutcome {
     OtherPlan,
     /// There is nobody to ask.
     Nobody { what_to_do: String },
+    /// The approver failed.
+    Failed { reason: String },
     /// Nobody answered in time.
     Late,
     /// The approver gave up on an answer.
@@ -98,6 +100,7 @@ pub(super) async fn await_answer(
         }
         AnswerOutcome::OtherPlan
         | AnswerOutcome::Nobody { .. }
+        | AnswerOutcome::Failed { .. }
         | AnswerOutcome::GaveUp
         | AnswerOutcome::Cancelled
         | AnswerOutcome::Broken(_) => waits.give_up().await,
@@ -175,6 +178,9 @@ async fn here<'a>(
         ApprovalAnswer::Refused { by, reason } => (GivenVerdict::Refuse { reason }, by, None),
         ApprovalAnswer::NobodyThere { reason } => {
             return LocalReply::Heard(AnswerOutcome::Nobody { what_to_do: reason });
+        }
+        ApprovalAnswer::Failed { reason } => {
+            return LocalReply::Heard(AnswerOutcome::Failed { reason });
         }
         ApprovalAnswer::Expired => return LocalReply::Heard(AnswerOutcome::GaveUp),
         ApprovalAnswer::Elsewhere => return std::future::pending().await,
@@ -258,6 +264,9 @@ impl AnswerOutcome {
             }),
             Self::Nobody { what_to_do } => Some(ApprovalAnswer::NobodyThere {
                 reason: what_to_do.clone(),
+            }),
+            Self::Failed { reason } => Some(ApprovalAnswer::Failed {
+                reason: reason.clone(),
             }),
             Self::Late | Self::GaveUp | Self::TakenBack | Self::Used | Self::OtherPlan => {
                 Some(ApprovalAnswer::Expired)

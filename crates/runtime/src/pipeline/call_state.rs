@@ -40,6 +40,8 @@ pub(crate) struct CallState {
     /// Read-denied patterns that a search over a tree must leave out, once policy has decided.
     pub(crate) withheld: Arc<[String]>,
     pub(crate) tool: Option<ToolKey>,
+    /// Whether the tool is in no registry and exists for this call alone.
+    pub(crate) apart: bool,
     pub(crate) facts: Facts,
     /// The parameters that were read under another name than the caller wrote.
     pub(crate) renamed: RenamedParameters,

@@ -9,6 +9,7 @@ use haft_contract::{
     egress::{EgressRules, Host, HostRule},
     erased::ParsedInput,
     ops::{FileKind, FileVersion, Operations, OpsError, SandboxMode, Tier},
+    surface::NextStep,
 };
 
 use super::{
@@ -356,13 +357,13 @@ fn tier(
             } else {
                 ("without a sandbox", "off")
             };
+            let step = NextStep::CheckSandbox.words();
             ToolError::new(
                 ErrorKind::TierUnavailable,
                 format!("`{name}` needs {wanted}, which is not available here"),
             )
             .hint(format!(
-                "`haft doctor` says what is missing and the command that installs it; to run it {less} \
-                 anyway, the operator can set `sandbox = \"{setting}\"` under `[tools.{name}]` in \
+                "{step}; to run it {less} anyway, the operator can set `sandbox = \"{setting}\"` under `[tools.{name}]` in \
                  haft.toml"
             ))
         })

@@ -17,6 +17,7 @@ use haft_contract::{
     BoxFuture, CallEvent, ToolSpec,
     context::{OutputSink, RunLimits, StreamText},
     ops::Stream,
+    outcome::DeniedBy,
     progress::{RenderedProgress, ReportProgress},
     streamed::{LATEST_LINE_BYTES, StreamedItem, TakeItems},
 };
@@ -75,8 +76,8 @@ pub(super) struct RunReports {
     /// Tells the tool to end, for that reason or because its time is up. Most tools end before they
     /// ask.
     stop: OnceLock<CancellationToken>,
-    /// That a person was to be asked, and nobody was there.
-    pub(super) nobody: OnceLock<()>,
+    /// That a person was to be asked, and why nobody was.
+    pub(super) not_asked: OnceLock<DeniedBy>,
 }
 
 impl RunReports {
@@ -95,7 +96,7 @@ impl RunReports {
             items: AtomicU64::new(0),
             cancel,
             stop: OnceLock::new(),
-            nobody: OnceLock::new(),
+            not_asked: OnceLock::new(),
         }
     }
 

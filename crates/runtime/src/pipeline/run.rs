@@ -15,7 +15,6 @@ use haft_contract::{
     context::{CallParts, RunLimits as _},
     erased::{ErasedTool, ParsedInput, ToolReply},
     ops::World,
-    outcome::DeniedBy,
     progress::NoProgress,
     spec::Audience,
 };
@@ -136,8 +135,8 @@ pub async fn run(started: StartedCall) -> FinishedCall {
     let asked = reports.clock.held();
     call.facts.timings.asked += asked;
     call.facts.timings.ran = began.elapsed().saturating_sub(asked);
-    if reports.nobody.get().is_some() {
-        call.facts.denied_by = Some(DeniedBy::NobodyToAsk);
+    if let Some(by) = reports.not_asked.get() {
+        call.facts.denied_by = Some(*by);
     }
     call.recording.note(CallEvent::RunEnded);
     FinishedCall {

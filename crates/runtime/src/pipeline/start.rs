@@ -14,6 +14,7 @@ use haft_contract::{
     host::{Durability, LedgerError, LedgerErrorKind},
     label::MAX_LABELS,
     outcome::DeniedBy,
+    surface::NextStep,
 };
 
 use super::{AdmittedCall, HaltedCall, PlannedCall, admit::judged_again, approve::RunBasis};
@@ -131,7 +132,7 @@ fn refused(admitted: AdmittedCall, error: &LedgerError) -> HaltedCall {
                 ErrorKind::Unavailable,
                 format!("the call cannot be recorded, so it is not run: {error}"),
             )
-            .hint("`haft doctor` checks the ledger"),
+            .hint(NextStep::CheckRecord.text()),
         ),
     };
     admitted.planned.call.halt(error).denied_by(by)

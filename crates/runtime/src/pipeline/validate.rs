@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{HaltedCall, ResolvedCall, call_state::CallState};
 use crate::{
-    input::{self, CoercedInput},
+    input::{self, CoercedInput, SchemasOfInput},
     registry::{
         Entry,
         fixed_arguments::{self, WrittenBy},
@@ -78,7 +78,11 @@ fn check(
     // Checking for validity is several times cheaper than finding out what is wrong.
     if !validator.is_valid(&input) {
         fixed_arguments::check(validator.iter_errors(&input), fixed)?;
-        let complaint = input::complaint(schema, &coerced.renamed, validator.iter_errors(&input));
+        let schemas = SchemasOfInput {
+            shown: schema,
+            checked: entry.whole_schema(),
+        };
+        let complaint = input::complaint(schemas, &coerced.renamed, validator.iter_errors(&input));
         return Err(complaint.unwrap_or_else(|| {
             ToolError::invalid_input("the input does not fit the tool's schema")
         }));

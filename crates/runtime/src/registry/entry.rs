@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::{
     fixed_arguments,
+    merged_schema::{self, MergedSchema},
     render::{self, Format, Renderings},
     timeouts::Timeouts,
     work,
@@ -34,10 +35,12 @@ pub struct Entry {
     key: ToolKey,
     tool: Arc<dyn ErasedTool>,
     spec: ToolSpec,
-    /// Without the arguments that the operator has fixed.
+    /// As one object, without the arguments that the operator has fixed.
     input_schema: Value,
-    /// With them, if there are any.
+    /// As the tool wrote it, if that is not the same.
     whole_schema: Option<Value>,
+    /// Which properties go together, where the schema cannot say so.
+    note: Option<String>,
     output_schema: Value,
     quarantine: Option<String>,
     withheld: Option<WithheldReason>,
@@ -62,18 +65,25 @@ impl Entry {
         timeouts: &Timeouts,
     ) -> Self {
         let key = ToolKey::new(provider.clone(), tool.name().clone());
-        let (mut spec, mut input_schema) = (tool.spec(), tool.input_schema());
+        let (mut spec, written) = (tool.spec(), tool.input_schema());
+        let ShownSchema {
+            schema: mut input_schema,
+            note,
+            quarantine,
+        } = ShownSchema::of(&written, provider);
+        let is_merged = input_schema != written;
         timeouts.apply(&key, &mut spec, &mut input_schema);
-        let whole_schema = (!spec.fixed_arguments.is_empty()).then(|| input_schema.clone());
+        let differs = is_merged || !spec.fixed_arguments.is_empty();
         fixed_arguments::leave_out(&mut input_schema, &spec.fixed_arguments);
         Self {
             key,
             spec,
-            quarantine: unusable(&input_schema),
+            quarantine,
+            note,
             withheld: tool.withheld(),
             output_schema: tool.output_schema(),
             input_schema,
-            whole_schema,
+            whole_schema: differs.then_some(written),
             tool,
             validator: OnceLock::new(),
             plain_parameters: OnceLock::new(),
@@ -107,6 +117,21 @@ impl Entry {
         &self.input_schema
     }
 
+    /// JSON Schema of the whole input, which every call is checked against.
+    pub(crate) fn whole_schema(&self) -> &Value {
+        self.whole_schema.as_ref().unwrap_or(&self.input_schema)
+    }
+
+    /// What a model has to know about the input as a whole.
+    pub(super) fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
+    /// What is wrong with the tool itself, so that no model could ever use it.
+    pub(crate) fn fault(&self) -> Option<&str> {
+        self.quarantine.as_deref()
+    }
+
     /// JSON Schema of the structured output.
     pub fn output_schema(&self) -> &Value {
         &self.output_schema
@@ -138,7 +163,7 @@ impl Entry {
             "effects": self.spec.effects.to_string(),
             "sandbox": self.spec.sandbox.as_str(),
             "groups": self.spec.groups,
-            "input": self.input_schema(),
+            "input": self.whole_schema(),
             "fixed": self.spec.fixed_arguments,
             "output": self.output_schema(),
             "program": program.map(|sha256| PlanDigest(sha256).to_string()),
@@ -188,7 +213,7 @@ impl Entry {
             && policy.visibility(principal, &self.facts()) == Visibility::Advertised
     }
 
-    /// The compiled schema of the whole input, with the arguments that are fixed.
+    /// The compiled schema of the whole input.
     pub fn validator(&self) -> Result<&Validator, &str> {
         self.validator
             .get_or_init(|| {
@@ -196,7 +221,7 @@ impl Entry {
                     .with_draft(jsonschema::Draft::Draft202012)
                     // A linear-time engine, so that a hostile `pattern` cannot stall a call.
                     .with_pattern_options(jsonschema::PatternOptions::regex())
-                    .build(self.whole_schema.as_ref().unwrap_or(&self.input_schema))
+                    .build(self.whole_schema())
                     .map_err(|error| {
                         let why = input::spelt(&error.to_string());
                         format!("its input schema cannot be compiled: {why}")
@@ -228,6 +253,43 @@ impl fmt::Debug for Entry {
     }
 }
 
+/// An input schema as callers see it.
+struct ShownSchema {
+    schema: Value,
+    note: Option<String>,
+    /// Why it cannot be offered to any model.
+    quarantine: Option<String>,
+}
+
+impl ShownSchema {
+    fn of(written: &Value, provider: &ProviderId) -> Self {
+        let as_written = |quarantine| Self {
+            schema: written.clone(),
+            note: None,
+            quarantine,
+        };
+        // A mounted server's schema is what a person reviewed.
+        if provider.mounted_server().is_some() || !merged_schema::is_combined(written) {
+            return as_written(unusable(written));
+        }
+        if let Some(reason) = costly(written) {
+            return as_written(Some(reason));
+        }
+        match merged_schema::merged(written) {
+            Ok(MergedSchema { schema, note }) => Self {
+                quarantine: unusable(&schema),
+                schema,
+                note,
+            },
+            // What a provider combined with an object only narrows that object.
+            Err(_) if *provider != ProviderId::embedded() && unusable(written).is_none() => {
+                as_written(None)
+            }
+            Err(reason) => as_written(Some(reason)),
+        }
+    }
+}
+
 /// Why a schema cannot be offered to any model.
 fn unusable(schema: &Value) -> Option<String> {
     let Some(object) = schema.as_object() else {
@@ -238,18 +300,22 @@ fn unusable(schema: &Value) -> Option<String> {
         None if object.contains_key("properties") => {}
         Some(_) | None => return Some("its input schema does not describe an object".to_owned()),
     }
+    costly(schema).or_else(|| {
+        remote_reference(schema).map(|uri| {
+            let uri = input::spelt(uri);
+            format!("its input schema refers to `{uri}`, outside itself")
+        })
+    })
+}
+
+/// Why looking at a schema, or checking inputs against it, could take too long.
+fn costly(schema: &Value) -> Option<String> {
     if !input::fits_in(schema, MAX_SCHEMA_BYTES) {
         return Some(format!(
             "its input schema is larger than {MAX_SCHEMA_BYTES} bytes"
         ));
     }
-    if let Some(reason) = work::excessive(schema) {
-        return Some(reason.to_owned());
-    }
-    remote_reference(schema).map(|uri| {
-        let uri = input::spelt(uri);
-        format!("its input schema refers to `{uri}`, outside itself")
-    })
+    work::excessive(schema).map(str::to_owned)
 }
 
 /// The first `$ref` that leads out of the schema. References are never fetched.

@@ -6,6 +6,7 @@
 
 mod entry;
 pub(crate) mod fixed_arguments;
+mod merged_schema;
 mod naming;
 mod plain_schema;
 mod render;

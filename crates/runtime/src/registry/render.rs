@@ -100,6 +100,9 @@ fn shown_input(entry: &Entry) -> Cow<'_, Value> {
     // The Rust type's description; the tool has one for models.
     if let Some(object) = schema.as_object_mut() {
         object.remove("description");
+        if let Some(note) = entry.note() {
+            object.insert("description".to_owned(), json!(note));
+        }
     }
     Cow::Owned(schema)
 }

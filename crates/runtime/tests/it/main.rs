@@ -26,6 +26,7 @@ mod load;
 mod loops;
 mod masks;
 mod output;
+mod panics;
 mod parallel;
 mod policy;
 mod previews;

@@ -176,6 +176,7 @@ fn answered(answer: &ApprovalAnswer) -> Value {
         ApprovalAnswer::NobodyThere { reason } => {
             json!({ "answer": "nobody_there", "reason": reason })
         }
+        ApprovalAnswer::Failed { reason } => json!({ "answer": "failed", "reason": reason }),
         ApprovalAnswer::Expired => json!({ "answer": "expired" }),
     }
 }

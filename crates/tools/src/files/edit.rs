@@ -95,7 +95,7 @@ pub struct EditOutput {
 }
 
 /// What to do instead of undoing an edit.
-const UNDO: &str = "make the opposite edit; a person can undo calls with `haft undo`";
+const UNDO: &str = "make the opposite edit; a person can undo calls";
 
 impl Tool for EditTool {
     type Input = EditInput;

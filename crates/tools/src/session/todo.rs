@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use crate::{foreign, text::display::one_line};
 
 const DESCRIPTION: &str = "\
-Keeps this session's list of things to do, which people see in `haft status`.
+Keeps this session's list of things to do, which people see too.
 Use it for work of several steps, not for a single one: give all `items` again when one changes. \
 Without `items` it shows the list.";
 

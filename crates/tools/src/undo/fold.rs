@@ -60,6 +60,8 @@ pub struct FoldedChanges {
     pub with_git: BTreeSet<WorkPath>,
     /// What was not recorded, in the record's words.
     pub missed: Vec<String>,
+    /// Whether the workspace was compared around a command: what git ignores was left out of it.
+    pub compared: bool,
 }
 
 impl FoldedChanges {
@@ -90,14 +92,31 @@ impl FoldedChanges {
                     let after = FileState::of(after.as_ref(), *artifact, None);
                     folded.change(path, before, after);
                 }
-                CallEvent::ChangesScanned {
-                    missed: Some(missed),
-                    ..
-                } if !folded.missed.contains(missed) => folded.missed.push(missed.clone()),
+                CallEvent::ChangesScanned { missed, .. } => {
+                    folded.compared = true;
+                    if let Some(missed) = missed
+                        && !folded.missed.contains(missed)
+                    {
+                        folded.missed.push(missed.clone());
+                    }
+                }
                 _ => {}
             }
         }
         folded
+    }
+
+    /// What is known about a file of which no change is on record.
+    pub fn unchanged(&self) -> String {
+        if !self.missed.is_empty() {
+            let missed = self.missed.join("; ");
+            return format!("it is not known whether these calls changed it: {missed}");
+        }
+        if self.compared {
+            return "no change of it by these calls is on record; files that git ignores never are"
+                .to_owned();
+        }
+        "these calls did not change it".to_owned()
     }
 
     fn change(&mut self, path: &WorkPath, before: FileState, after: FileState) {

@@ -64,7 +64,7 @@ pub(super) async fn work_out(
     for (path, part) in parts {
         let step = match folded.files.get(path) {
             Some(change) => step(repository, past, path, change).await?,
-            None => PartStep::Impossible("these calls did not change it".to_owned()),
+            None => PartStep::Impossible(folded.unchanged()),
         };
         let name = path.as_str().to_owned();
         match step {

@@ -1,6 +1,6 @@
 //! `undo`: puts files back to what they held before the named calls.
 //!
-//! Not offered to models: the program that runs Haft registers it for people
+//! Not offered to models: the program that runs Haft calls it for people
 //! ([`crate::catalog::undo_tool`]). It names calls and paths, never content: the runtime supplies
 //! what the calls left, and only for calls the caller may see. Every write goes through the guarded
 //! files, so an undo is recorded, keeps its own pre-images, and can be undone.
@@ -151,6 +151,7 @@ impl Tool for UndoTool {
         ToolSpec::new("Undo calls", DESCRIPTION)
             .effects(Effects::REPLACES)
             .deadline(DEADLINE)
+            .for_hosts()
             .groups(&["files"])
     }
 
@@ -453,9 +454,7 @@ impl RestoreView<'_> {
                     other => other,
                 })
             }
-            None => Ok(Restoration::Impossible(
-                "these calls did not change it".to_owned(),
-            )),
+            None => Ok(Restoration::Impossible(folded.unchanged())),
         }
     }
 

@@ -6,8 +6,8 @@ use std::{sync::Arc, time::Duration};
 use haft_contract::{
     CallRequest, DeniedBy, Outcome, Principal, SessionKind, Terminal,
     host::{
-        AgentQuestionAnswer, AgentQuestionState, AnswerPlace, Answerer, GivenReply, Ledger as _,
-        Timestamp, Verdict,
+        AgentQuestionAnswer, AgentQuestionRequest, AgentQuestionState, AnswerPlace, Answerer,
+        ApprovalAnswer, ApprovalRequest, Approver, GivenReply, Ledger as _, Timestamp, Verdict,
     },
 };
 use haft_testkit::{FixedPolicy, Harness, ScriptedApprover, principal};
@@ -191,6 +191,48 @@ async fn where_nobody_answers_it_is_refused_and_not_shown() {
         );
     }
     assert!(person.questions().is_empty());
+}
+
+/// Panics before it knows whether anybody replies, or only when it is asked.
+struct PanickingApprover {
+    at_once: bool,
+}
+
+impl Approver for PanickingApprover {
+    async fn ask(&self, _: ApprovalRequest) -> ApprovalAnswer {
+        ApprovalAnswer::Elsewhere
+    }
+
+    fn nobody_replies(&self, _: &Principal) -> Option<String> {
+        assert!(!self.at_once, "an approver's fault");
+        None
+    }
+
+    async fn put(&self, _: AgentQuestionRequest) -> AgentQuestionAnswer {
+        panic!("an approver's fault")
+    }
+}
+
+#[tokio::test]
+async fn an_approver_that_panics_answers_no_question_and_is_named() {
+    for at_once in [true, false] {
+        let harness = Harness::memory()
+            .tools(optional())
+            .approver(PanickingApprover { at_once })
+            .build();
+        let shown = harness.runtime.tools_for(&harness.principal);
+        let names = shown.iter().map(|entry| entry.key().tool.as_str());
+        assert_eq!(
+            names.filter(|name| *name == "clarify").count() == 0,
+            at_once
+        );
+        let refused = ask(&harness, &principal(), json!({"question": "Which?"})).await;
+        assert_eq!(refused.terminal, Terminal::Denied);
+        assert_eq!(refused.facts.denied_by, Some(DeniedBy::Approver));
+        let text = refused.model_text();
+        assert!(text.contains("the approver failed: it panicked"), "{text}");
+        assert!(text.contains("ask in your reply"), "{text}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,8 @@
 //! Why a login failed.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
+use haft_contract::surface::NextStep;
 use rmcp::transport::auth::AuthError;
 
 use super::{
@@ -86,8 +87,8 @@ pub enum LoginError {
 
 impl LoginError {
     /// What to do next.
-    pub fn hint(&self) -> &'static str {
-        match self {
+    pub fn hint(&self) -> Cow<'static, str> {
+        let hint = match self {
             Self::Refused(_) | Self::Page(_) => {
                 "check the server's address; hosts of your own network are named in `oauth.private_hosts`"
             }
@@ -109,12 +110,14 @@ impl LoginError {
             Self::NoRegistration => {
                 "register a client with the authorization server and set `oauth.client_id`"
             }
-            Self::Callback(_) | Self::Denied(_) | Self::Slow(_) | Self::Cancelled => {
-                "start again with `haft mcp login`"
-            }
-            Self::LoginNeeded => "run `haft mcp login`",
+            Self::Callback(_)
+            | Self::Denied(_)
+            | Self::Slow(_)
+            | Self::Cancelled
+            | Self::LoginNeeded => return NextStep::LogInAgain.words(),
             Self::Vault(_) => "check that the data directory is yours and has room",
-        }
+        };
+        hint.into()
     }
 
     /// Combines the SDK's error text with the typed faults seen on the way.

@@ -9,6 +9,7 @@ use std::{
 use haft_contract::{
     ProviderId,
     erased::{ErasedTool, WithheldReason, WithheldUntil, withhold},
+    surface::NextStep,
 };
 use haft_runtime::registry::Snapshot;
 use serde_json::Value;
@@ -395,5 +396,5 @@ pub(super) fn asked_for(request: &Request) -> Option<ItemKey> {
 
 /// How a person can accept a withheld item.
 fn what_to_do(server: &ServerId) -> String {
-    format!("a person can look at it with `haft mcp review {server}` and accept it")
+    NextStep::AcceptServer(server.as_str()).text()
 }

@@ -19,7 +19,10 @@ async fn mc_01_a_new_server_is_known_and_withheld_until_a_person_accepts_it() {
     assert_eq!(listed(&bench.shared.registry), [""; 0]);
     assert!(bench.shared.registry.snapshot().exists("mcp__a__say"));
     let refused = bench.ask("a", "say").await.unwrap_err().to_string();
-    assert!(refused.contains("haft mcp review a"), "{refused}");
+    assert!(
+        refused.contains("accept what the server `a` offers"),
+        "{refused}"
+    );
     let mut changes = bench.fleet.changes();
     bench.accept("a");
     let status = bench.until("a", |status| status.counts.tools == 1).await;
@@ -118,7 +121,10 @@ async fn mc_02_another_server_under_an_accepted_id_is_withheld_though_it_says_th
     assert!(matches!(refused, RequestError::Withheld(_)), "{refused}");
     let refused = refused.to_string();
     assert!(refused.contains("another program or address"), "{refused}");
-    assert!(refused.contains("haft mcp review a"), "{refused}");
+    assert!(
+        refused.contains("accept what the server `a` offers"),
+        "{refused}"
+    );
     bench.fleet.stop().await;
     drop(bench);
     // Acceptances for the first still count for the first.
@@ -261,7 +267,12 @@ async fn a_call_of_a_withheld_tool_is_denied_with_what_to_do() {
     assert_eq!(outcome.terminal, Terminal::Denied);
     let error = outcome.error.clone().unwrap();
     assert_eq!(error.kind, ErrorKind::Denied);
-    assert!(error.hint.unwrap().contains("haft mcp review a"));
+    assert!(
+        error
+            .hint
+            .unwrap()
+            .contains("accept what the server `a` offers")
+    );
     bench.accept("a");
     bench.until("a", |status| status.counts.tools == 1).await;
     let outcome = harness.call("mcp__a__say", json!({})).await;
