@@ -119,7 +119,8 @@ impl HaftBuilder {
         self
     }
 
-    /// Allows what a rule names: `write(docs/**)`, `bash(cargo test)`, `my_tool`.
+    /// Allows what a rule names: `write(docs/**)`, `bash(cargo test)`, `deploy(action:status)`,
+    /// `my_tool`. [`notation`](crate::notation) has every form.
     pub fn allow(mut self, rule: impl Into<String>) -> Self {
         self.rules.allow.push(rule.into());
         self

@@ -48,7 +48,7 @@ pub use haft_host::{
     WebhookKey, platform_data_dir,
 };
 pub use haft_ledger::{Recovery, StoredLedger};
-pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset};
+pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset, notation};
 pub use haft_runtime::{Limits, Runtime};
 pub use haft_sandbox as sandbox;
 pub use haft_tools::{builtins, factory, script};

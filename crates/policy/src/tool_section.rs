@@ -149,6 +149,7 @@ impl Reader<'_> {
             section,
             selector: Selector::Named(tool),
             pattern: None,
+            action: None,
             after: AfterReading::default(),
             in_doubt: InDoubt::default(),
             origin,

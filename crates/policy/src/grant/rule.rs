@@ -14,8 +14,9 @@ use haft_contract::{
 
 use super::runner::{is_known_module, is_runner};
 use crate::{
+    action_pattern::ActionPattern,
     cache::Generations,
-    pattern::{Pattern, TextPattern},
+    pattern::{Pattern, PatternKind, TextPattern},
     rule::{Rule, RuleError, Section, Selector},
     shell,
 };
@@ -31,6 +32,7 @@ const COMMAND_TOOLS: [&str; 2] = ["bash", "process"];
 pub struct GrantRule {
     pub(super) selector: Selector,
     pub(super) pattern: Option<Pattern>,
+    pub(super) action: Option<ActionPattern>,
     text: String,
 }
 
@@ -83,6 +85,7 @@ impl GrantRule {
         let grant = Self {
             selector: rule.selector,
             pattern: rule.pattern,
+            action: rule.action,
             text: text.to_owned(),
         };
         match &grant.pattern {
@@ -104,14 +107,20 @@ impl GrantRule {
     /// What granting it means, in one sentence.
     pub fn meaning(&self) -> String {
         let tool = &self.selector;
+        if let Some(action) = &self.action {
+            return format!("every use of `{tool}` for its action `{}`", action.name());
+        }
         let Some(pattern) = &self.pattern else {
             return format!("every use of `{tool}`, whatever its input");
         };
-        if let Some(TextPattern::Literal(host)) = &pattern.host {
-            return format!("`{tool}` may reach the host `{host}`");
-        }
-        if pattern.host.is_some() {
-            return format!("`{tool}` may reach every host like `{}`", pattern.text);
+        match (pattern.kind(), &pattern.host) {
+            (PatternKind::Host, Some(TextPattern::Literal(host))) => {
+                return format!("`{tool}` may reach the host `{host}`");
+            }
+            (PatternKind::Host, _) => {
+                return format!("`{tool}` may reach every host like `{}`", pattern.text);
+            }
+            _ => {}
         }
         if self.selector.is_command_tool() {
             return command_meaning(pattern);
