@@ -13,7 +13,7 @@ use crate::{
     lint::literal_is_covered,
     load::PolicyFile,
     preset::Preset,
-    rule::{Rule, Section, Selector},
+    rule::{Rule, Section, Selector, without_future},
 };
 
 /// One difference between two versions of a policy file.
@@ -106,7 +106,7 @@ fn pattern_text(rule: &Rule) -> Option<&str> {
 
 /// The tool as it was written, which may be the name of a group.
 fn tool_of(rule: &Rule) -> &str {
-    let text = rule.origin.text.as_str();
+    let (text, _) = without_future(&rule.origin.text);
     text.split(['(', ' ']).next().unwrap_or(text)
 }
 

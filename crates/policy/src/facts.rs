@@ -279,9 +279,11 @@ pub(crate) fn is_trusted(tool: &ToolFacts<'_>) -> bool {
 /// Every group a tool is in: its own and those implied by its effects.
 pub(crate) fn groups(tool: &ToolFacts<'_>) -> Vec<&'static str> {
     let mut groups = tool.groups.to_vec();
-    if tool.effects.read_only && is_trusted(tool) {
-        groups.push("read-only");
-    }
+    groups.push(if tool.effects.read_only && is_trusted(tool) {
+        "read-only"
+    } else {
+        "changes"
+    });
     if tool.effects.destructive {
         groups.push("destructive");
     }
@@ -292,9 +294,10 @@ pub(crate) fn groups(tool: &ToolFacts<'_>) -> Vec<&'static str> {
 }
 
 /// The groups based on effects, which exist whatever tools there are, and the usual families.
-pub(crate) const BUILT_IN_GROUPS: [&str; 7] = [
+pub(crate) const BUILT_IN_GROUPS: [&str; 8] = [
     "all",
     "read-only",
+    "changes",
     "destructive",
     "open-world",
     "files",

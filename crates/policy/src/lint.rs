@@ -83,7 +83,10 @@ impl Finding {
             FindingKind::UnknownGroup {
                 nearest: Some(word),
             } => format!("did you mean `@{word}`?"),
-            FindingKind::UnknownTool { nearest: None } => "`haft tools` lists the tools".to_owned(),
+            FindingKind::UnknownTool { nearest: None } => {
+                "`haft tools` lists the tools; one that comes later is written `future:NAME`"
+                    .to_owned()
+            }
             FindingKind::UnknownGroup { nearest: None } => {
                 "define it under `groups` in [policy]".to_owned()
             }
@@ -198,6 +201,9 @@ fn check_tool(rule: &Rule, tools: &[ToolFacts<'_>]) -> Option<FindingKind> {
         return Some(FindingKind::ToolOrAccess { tool });
     }
     let known = tools.iter().any(|tool| selected(&tool));
+    if !known && rule.is_future {
+        return None;
+    }
     if !known {
         return match &rule.selector {
             Selector::Named(name) => Some(unknown(name.as_str())),

@@ -1,7 +1,7 @@
 //! The notation of rules: what may stand in `allow`, `ask` and `deny` lists, in a file and in code.
 //!
 //! ```text
-//! rule     = tool | tool "(" pattern ")" | word "(" pattern ")"
+//! rule     = ["future:"] tool ["(" pattern ")"] | word "(" pattern ")"
 //! tool     = name | provider "/" name | name with "*" | "@" group
 //! word     = "host" | "db" | "message"      accesses of one kind, by whichever tool makes them
 //! pattern  = path | command | host | database | message | action
@@ -16,7 +16,10 @@
 //! `*` stands for any run of characters (in a path, within one directory; `**` for any directories),
 //! and `\*` for a star.
 //!
-//! - **A tool alone** is every use of it. `@all` is every tool, `@read-only` those that only read.
+//! - **A tool alone** is every use of it. `@all` is every tool, `@read-only` those that only read,
+//!   `@changes` all the others.
+//! - **`future:`** names a tool or a group that need not be registered yet: the rule takes effect
+//!   when it is. Without it, a name that does not exist is an error, because it may be misspelt.
 //! - **A path** in `read(…)` or `write(…)` of `deny` and `ask` holds for every tool that reads or
 //!   writes it; in `allow` it is the tool of that name.
 //! - **A host** needs no `domain:` if it is an address or a name with a dot; with a wildcard, only

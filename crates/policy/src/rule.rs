@@ -16,6 +16,7 @@ use crate::{
     access_word::AccessWord,
     action_pattern::ActionPattern,
     after_reading::AfterReading,
+    facts::BUILT_IN_GROUPS,
     in_doubt::InDoubt,
     pattern::{Pattern, PatternError, PatternScope},
 };
@@ -23,12 +24,22 @@ use crate::{
 /// The tool whose pattern is a command text.
 const COMMAND_TOOL: &str = "bash";
 
+/// What is before the name of a tool that need not exist yet.
+pub(crate) const FUTURE: &str = "future:";
+
 /// The provider of the built-in tools.
 const BUILT_IN: &str = "builtin";
 
 /// Groups with tools that read or write paths. Denying a path to such a group would leave it open
 /// to every other tool.
-const PATH_GROUPS: [&str; 5] = ["read-only", "destructive", "open-world", "files", "search"];
+const PATH_GROUPS: [&str; 6] = [
+    "read-only",
+    "changes",
+    "destructive",
+    "open-world",
+    "files",
+    "search",
+];
 
 /// A parsed entry of an `allow`, `ask` or `deny` list.
 #[derive(Debug, Clone)]
@@ -43,6 +54,8 @@ pub struct Rule {
     pub(crate) pattern: Option<Pattern>,
     /// Which actions of the tool it applies to; all if there is none.
     pub(crate) action: Option<ActionPattern>,
+    /// Whether its tool or group need not exist yet.
+    pub(crate) is_future: bool,
     /// The condition on what was read.
     pub(crate) after: AfterReading,
     /// Who decides where it is not clear whether it applies.
@@ -147,6 +160,8 @@ pub enum RuleErrorKind {
     CommandWildcard,
     /// `after` with a rule in an `allow` list that names one tool.
     AfterName,
+    /// `future:` with a rule that holds for tools of any time.
+    Future,
 }
 
 impl Rule {
@@ -164,7 +179,8 @@ impl Rule {
         if text.is_empty() {
             return Err(refuse(RuleErrorKind::Empty));
         }
-        let (tool, inside) = split(text).map_err(refuse)?;
+        let (written, is_future) = without_future(text);
+        let (tool, inside) = split(written).map_err(refuse)?;
         let selector = Selector::parse(tool).ok_or_else(|| refuse(RuleErrorKind::Tool))?;
         // A tool of such a name is named with its provider.
         let word = inside.and_then(|_| AccessWord::reserved(tool));
@@ -199,6 +215,9 @@ impl Rule {
             (Some(_), PatternScope::Wide) => selector.by_access(),
             (None, _) | (_, PatternScope::Exact) => selector,
         };
+        if is_future && !selector.names_what_must_exist() {
+            return Err(refuse(RuleErrorKind::Future));
+        }
         // A deny over every input is a deny of the tool: it must hide it too.
         let everything =
             reach == PatternScope::Wide && pattern.as_ref().is_some_and(Pattern::is_all);
@@ -218,6 +237,7 @@ impl Rule {
             selector,
             pattern,
             action,
+            is_future,
             after: AfterReading::default(),
             in_doubt: InDoubt::default(),
             origin,
@@ -320,6 +340,15 @@ impl Selector {
         }
     }
 
+    /// Whether the lint misses it where it is not registered.
+    fn names_what_must_exist(&self) -> bool {
+        match self {
+            Self::Named(_) | Self::Provided(_) => true,
+            Self::Group(group) => !BUILT_IN_GROUPS.contains(&group.as_str()),
+            Self::Like(_) | Self::Accesses(_) => false,
+        }
+    }
+
     /// Whether patterns of this selector are always command texts.
     pub(crate) fn is_command_tool(&self) -> bool {
         match self {
@@ -389,6 +418,7 @@ impl RuleError {
             RuleErrorKind::CommandWildcard => {
                 "name the program of one command, such as `bash(npm run *)`, or allow the exact text"
             }
+            RuleErrorKind::Future => "remove `future:`",
             RuleErrorKind::AfterName => {
                 "remove `after`, or move the rule to `ask` or `deny` so that it applies only then"
             }
@@ -434,6 +464,10 @@ impl fmt::Display for RuleError {
                 f,
                 "`{rule}` can never match: in allow, a wildcard matches only words after a named program"
             ),
+            RuleErrorKind::Future => write!(
+                f,
+                "`future:` changes nothing about `{rule}`: it is for one tool or group that is not there yet"
+            ),
             RuleErrorKind::AfterName => write!(
                 f,
                 "`after` changes nothing about `{rule}`: an allow rule that names a tool applies whatever was read"
@@ -462,6 +496,14 @@ impl From<PatternError> for RuleErrorKind {
 /// Whether a name matches a name glob.
 pub(crate) fn name_matches(glob: &str, name: &str) -> bool {
     Pattern::command(glob, PatternScope::Wide).is_ok_and(|pattern| pattern.matches_command(name))
+}
+
+/// The rule without `future:`, and whether it had it.
+pub(crate) fn without_future(text: &str) -> (&str, bool) {
+    match text.strip_prefix(FUTURE) {
+        Some(rest) => (rest, true),
+        None => (text, false),
+    }
 }
 
 /// The tool part and the pattern, whitespace kept as written.

@@ -150,6 +150,7 @@ impl Reader<'_> {
             selector: Selector::Named(tool),
             pattern: None,
             action: None,
+            is_future: false,
             after: AfterReading::default(),
             in_doubt: InDoubt::default(),
             origin,

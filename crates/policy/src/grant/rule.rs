@@ -17,7 +17,7 @@ use crate::{
     action_pattern::ActionPattern,
     cache::Generations,
     pattern::{Pattern, PatternKind, TextPattern},
-    rule::{Rule, RuleError, Section, Selector},
+    rule::{Rule, RuleError, RuleErrorKind, Section, Selector},
     shell,
 };
 
@@ -72,6 +72,11 @@ impl GrantRule {
         };
         let rule = Rule::parse(text, Verdict::Allow, Section::Everyone, origin)
             .map_err(GrantRefusal::Rule)?;
+        if rule.is_future {
+            // A person is asked about a tool that is there.
+            let error = RuleError::new(text, RuleErrorKind::Future);
+            return Err(GrantRefusal::Rule(error));
+        }
         let many = match &rule.selector {
             Selector::Named(_) | Selector::Provided(_) => false,
             Selector::Like(_) => COMMAND_TOOLS
