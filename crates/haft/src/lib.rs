@@ -47,6 +47,7 @@ pub use haft_host::{
     FirstAnswer, HostError, HostErrorKind, HostPolicy, McpServer, Webhook, WebhookError,
     WebhookKey, platform_data_dir,
 };
+pub use haft_host::rules::{AgentRules, PolicyTexts, RulesInCode, SessionRules};
 pub use haft_ledger::{Recovery, StoredLedger};
 pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset, notation};
 pub use haft_runtime::{Limits, Runtime};

@@ -31,6 +31,7 @@ mod opening;
 mod place;
 mod readme;
 mod replaced_rules;
+mod rules_in_code;
 mod sample;
 mod scenarios;
 mod shapes;
