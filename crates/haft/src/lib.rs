@@ -43,11 +43,11 @@ pub use self::{builder::HaftBuilder, embedded::Haft};
 /// calls [`helper::run_if_asked`] first in `main`.
 pub use haft_backends::helper;
 pub use haft_backends::{LocalBackend, LocalOptions};
+pub use haft_host::rules::{AgentRules, PolicyTexts, RulesInCode, SessionRules};
 pub use haft_host::{
     FirstAnswer, HostError, HostErrorKind, HostPolicy, McpServer, Webhook, WebhookError,
     WebhookKey, platform_data_dir,
 };
-pub use haft_host::rules::{AgentRules, PolicyTexts, RulesInCode, SessionRules};
 pub use haft_ledger::{Recovery, StoredLedger};
 pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset, notation};
 pub use haft_runtime::{Limits, Runtime};

@@ -68,7 +68,10 @@ impl AccessWord {
             Access::Host { .. } => Some(Self::Host),
             Access::Database { .. } => Some(Self::Database),
             Access::Message { .. } => Some(Self::Message),
-            Access::Command(_) | Access::Process(_) | Access::RemoteTool { .. } => None,
+            Access::Command(_)
+            | Access::Process(_)
+            | Access::RemoteTool { .. }
+            | Access::Custom(_) => None,
         }
     }
 

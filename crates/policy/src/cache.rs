@@ -269,6 +269,10 @@ fn hash(question: &Question<'_>, hasher: &mut impl Hasher) -> usize {
                 text(provider);
                 text(tool);
             }
+            Access::Custom(custom) => {
+                text(custom.kind().as_str());
+                text(custom.target().as_str());
+            }
         }
     }
     bytes

@@ -385,6 +385,12 @@ impl Index {
                     patterns.messages(&text, &self.patterns, &mut found);
                 }
             }
+            Access::Custom(custom) => {
+                let text = custom.to_string();
+                for patterns in [&self.exact, &self.wide] {
+                    patterns.texts(&text, &self.patterns, &mut found);
+                }
+            }
         }
         found.sort_unstable();
         found.dedup();

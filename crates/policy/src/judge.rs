@@ -457,6 +457,7 @@ impl Types {
                 Action::Database => "Database",
                 Action::Message => "Recipient",
                 Action::RemoteTool => "RemoteTool",
+                Action::Custom => "Custom",
             };
             resources.insert(action, parse(name)?);
         }
@@ -482,6 +483,7 @@ impl Types {
             Some(Access::Database { source, .. }) => source.clone(),
             Some(Access::Message { channel, target }) => format!("{channel}:{target}"),
             Some(Access::RemoteTool { provider, tool }) => format!("{provider}/{tool}"),
+            Some(Access::Custom(custom)) => custom.to_string(),
         };
         // Every action has a type; the agent's as a fallback would be a resource no rule matches.
         let kind = self.resources.get(&item.action).unwrap_or(&self.agent);

@@ -4,13 +4,14 @@
 //! rule     = ["future:"] tool ["(" pattern ")"] | word "(" pattern ")"
 //! tool     = name | provider "/" name | name with "*" | "@" group
 //! word     = "host" | "db" | "message"      accesses of one kind, by whichever tool makes them
-//! pattern  = path | command | host | database | message | action
+//! pattern  = path | command | host | database | message | action | own
 //! path     = glob relative to the workspace           src/**   **/.env   secrets/
 //! command  = words, for the tool `bash`               cargo test *
 //! host     = ["domain:"] name or address              docs.rs   domain:*.example.com   10.0.0.1
 //! database = ["db:"] name [", reads" | ", writes"]    crm   db:crm, writes
 //! message  = ["message:"] channel ":" target          slack:#ops   message:slack:*
 //! action   = "action:" name                           action:rollout
+//! own      = kind ":" target                          payment:eur/*
 //! ```
 //!
 //! `*` stands for any run of characters (in a path, within one directory; `**` for any directories),
@@ -29,6 +30,8 @@
 //!   too, since what may write also reads.
 //! - **An action** is one that the tool's spec lists and its plan names. The rule covers the tool
 //!   and everything it touches in such a call.
+//! - **A kind of a tool's own** is one that its plans name with `Access::custom`. `@all(payment:*)`
+//!   is what every tool does of that kind.
 //! - **A word** covers every tool: `db(crm)` is whatever queries `crm`. A tool that is itself called
 //!   `host`, `db` or `message` is named with its provider: `embedded/db(…)`.
 //!

@@ -93,7 +93,7 @@ fn can_match(pattern: &Pattern, access: &Access) -> bool {
         Access::Command(_) | Access::Process(_) => {
             matches!(kind, PatternKind::Command | PatternKind::Path)
         }
-        Access::Path(_) => kind == PatternKind::Path,
+        Access::Path(_) | Access::Custom(_) => kind == PatternKind::Path,
         Access::Database { .. } => matches!(kind, PatternKind::Path | PatternKind::Database),
         Access::Message { .. } => matches!(kind, PatternKind::Path | PatternKind::Message),
         Access::RemoteTool { .. } => false,

@@ -131,6 +131,7 @@ impl GrantRule {
             Access::Message { channel, target } => {
                 says(&format!("{channel}:{target}")) || pattern.matches_message(channel, target)
             }
+            Access::Custom(custom) => says(&custom.to_string()),
             Access::Command(_) | Access::Process(_) | Access::RemoteTool { .. } => false,
         }
     }

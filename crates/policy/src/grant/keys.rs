@@ -171,6 +171,7 @@ impl<'a> QuestionKeys<'a> {
             }
             Access::Database { source, .. } => self.add_text(source),
             Access::Message { channel, target } => self.add_text(&format!("{channel}:{target}")),
+            Access::Custom(custom) => self.add_text(&custom.to_string()),
             Access::Command(_) | Access::Process(_) | Access::RemoteTool { .. } => {}
         }
     }

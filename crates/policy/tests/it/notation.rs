@@ -38,6 +38,10 @@ fn call(tool: &str, access: Access) -> Call {
     Call::from("embedded", tool, vec![access])
 }
 
+fn custom(kind: &str, target: &str) -> Access {
+    Access::custom(kind, target).unwrap()
+}
+
 /// The rules in the first column of the tables below a heading, until the next one.
 fn rules_under(heading: &str) -> Vec<&'static str> {
     let (_, section) = GUIDE.split_once(heading).unwrap();
@@ -183,6 +187,47 @@ fn a_rule_names_an_action_of_a_tool() {
     check(&locked, &call("deploy", host("a.example")), Deny);
 }
 
+#[test]
+fn a_rule_names_a_kind_of_a_tools_own() {
+    let pay = |target: &str| call("pay", custom("payment", target));
+    let rules = policy(
+        "[policy]\nallow = ['pay(payment:eur/* to acme)']\nask = ['pay(payment:* to acme)']\ndeny = ['@all(payment:* to casino)']",
+    );
+    let verdict = |call: &Call| call.decide(&rules).verdict;
+    assert_eq!(verdict(&pay("usd/1 to acme")), Ask);
+    assert_eq!(verdict(&pay("eur/1 to casino")), Deny);
+    assert_eq!(
+        verdict(&call("give", custom("payment", "eur/1 to casino"))),
+        Deny
+    );
+    let allowed = policy("[policy]\nallow = ['pay(payment:eur/* to acme)']");
+    check(&allowed, &pay("eur/120 to acme"), Allow);
+    check(&allowed, &pay("usd/120 to acme"), Ask);
+    check(
+        &allowed,
+        &call("pay", custom("transfer", "eur/120 to acme")),
+        Ask,
+    );
+    check(
+        &allowed,
+        &call("give", custom("payment", "eur/120 to acme")),
+        Ask,
+    );
+    // Every preset asks, and the one that never asks denies.
+    for (preset, expect) in [
+        ("sandboxed", Ask),
+        ("workspace", Ask),
+        ("careful", Ask),
+        ("locked", Deny),
+    ] {
+        let rules = policy(&format!("[policy]\npreset = '{preset}'"));
+        check(&rules, &pay("eur/1 to acme"), expect);
+    }
+    // A rule over hosts cannot match a payment, so it denies.
+    let rules = policy("[policy]\nallow = ['pay']\ndeny = ['pay(domain:acme.example)']");
+    check(&rules, &pay("eur/1 to acme"), Deny);
+}
+
 /// `deny` goes over `ask` over `allow`, whatever the rules name.
 #[test]
 fn no_form_of_a_rule_weakens_another() {
@@ -200,6 +245,11 @@ fn no_form_of_a_rule_weakens_another() {
         ),
         ("db(crm)", "deploy(db:crm, writes)", database("crm", true)),
         ("deploy(crm)", "db(c*)", database("crm", true)),
+        (
+            "@all(payment:*)",
+            "deploy(payment:eur/1)",
+            custom("payment", "eur/1"),
+        ),
         (
             "message(slack:*)",
             "deploy(slack:#ops)",
@@ -330,6 +380,9 @@ fn a_grant_covers_no_more_than_it_did() {
         ),
         Ask
     );
+    let pay = |target: &str| builtin(custom("payment", target));
+    assert_eq!(granted("look(payment:eur/1)", &pay("eur/1")), Allow);
+    assert_eq!(granted("look(payment:eur/1)", &pay("eur/10")), Ask);
     let act = |action| {
         let call = call("deploy", host("a.example"));
         call.action(action, &["rollout", "status"])
