@@ -2,6 +2,7 @@
 //! at run time a tool can touch only what its plan named.
 
 use crate::{
+    custom_access::{CustomAccess, CustomAccessError},
     ops::{ProcessSignal, TerminalSize, Tier},
     path::WorkPath,
     process_id::ProcessId,
@@ -44,6 +45,8 @@ pub enum Access {
         /// The tool's name there.
         tool: String,
     },
+    /// Something of a kind that only the tool knows.
+    Custom(CustomAccess),
 }
 
 /// Access to a path.
@@ -190,6 +193,13 @@ impl Access {
         })
     }
 
+    /// Something of a kind of the tool's own, by a kind and a target that rules name as
+    /// `KIND:TARGET` and people read: `Access::custom("payment", "eur/120 to acme")`. The running
+    /// tool claims it with [`CallContext::claim`](crate::CallContext::claim).
+    pub fn custom(kind: &str, target: &str) -> Result<Self, CustomAccessError> {
+        CustomAccess::new(kind, target).map(Self::Custom)
+    }
+
     fn path(mode: PathMode, scope: PathScope, path: WorkPath) -> Self {
         Self::Path(PathAccess {
             mode,
@@ -217,6 +227,7 @@ impl Access {
             Self::Database { .. } => "database",
             Self::Message { .. } => "message",
             Self::RemoteTool { .. } => "remote_tool",
+            Self::Custom(_) => "custom",
         }
     }
 }

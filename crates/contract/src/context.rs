@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    access::Access,
     agent_question::{AgentQuestion, PersonReply},
     artifact::{ArtifactId, ReadArtifact},
     background::Background,
@@ -128,6 +129,8 @@ pub struct CallParts {
     pub repository: Arc<dyn RepositoryOps>,
     /// The network, databases, people and remote tools, limited to what the plan names.
     pub world: World,
+    /// Says whether the plan names an access.
+    pub claims: Arc<dyn ClaimAccess>,
     /// Takes the raw output of a command, which it cleans, caps and spills.
     pub output: Arc<dyn OutputSink>,
     /// Opens what earlier calls of this session spilled.
@@ -150,6 +153,12 @@ pub struct CallParts {
     pub items: Arc<dyn TakeItems>,
     /// How long the call may still run, and when it must stop.
     pub limits: Arc<dyn RunLimits>,
+}
+
+/// Says whether a call's plan names what its tool is about to touch by means of its own.
+pub trait ClaimAccess: Send + Sync {
+    /// Fails with [`ErrorKind::NotInPlan`] unless the plan names the access.
+    fn claim(&self, access: &Access) -> Result<(), OpsError>;
 }
 
 /// Tells how long a call may still run, and when it must stop.
@@ -317,6 +326,13 @@ impl<P> CallContext<P> {
     /// Tools that run elsewhere, limited to those that the plan names.
     pub fn remote_tools(&self) -> &dyn RemoteToolOps {
         &*self.parts.world.remote_tools
+    }
+
+    /// Fails with [`ErrorKind::NotInPlan`] unless the plan names this access, and once the call has
+    /// ended. For what a tool touches without the operations above: an access of its own kind, or a
+    /// host that it reaches with a client of its own. Claim it right before touching it.
+    pub fn claim(&self, access: &Access) -> Result<(), OpsError> {
+        self.parts.claims.claim(access)
     }
 
     /// Takes the raw output of a command.

@@ -17,6 +17,7 @@ pub mod background;
 pub mod call;
 pub mod content;
 pub mod context;
+pub mod custom_access;
 pub mod displayed;
 pub mod effects;
 pub mod egress;

@@ -60,7 +60,8 @@ async fn user_interface(mut questions: mpsc::Receiver<Question>) -> Vec<String> 
                 Access::Host { .. }
                 | Access::Database { .. }
                 | Access::Message { .. }
-                | Access::RemoteTool { .. } => shown.push(format!("  {}", access.kind())),
+                | Access::RemoteTool { .. }
+                | Access::Custom(_) => shown.push(format!("  {}", access.kind())),
             }
         }
         shown.push(format!("  because: {}", request.decision.reason));

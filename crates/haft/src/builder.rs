@@ -23,9 +23,9 @@ use haft_host::{
     Host, HostBuilder, HostError, HostErrorKind, McpServer, RecordOptions, WorkspaceSource,
     mount::{LoginOwner, MountDefaults, MountPlan},
     platform_data_dir,
-    rules::RulesInCode,
+    rules::{AgentRules, RulesInCode, SessionRules},
 };
-use haft_policy::{PolicySource, Preset};
+use haft_policy::Preset;
 use haft_runtime::{Runtime, RuntimeBuilder};
 
 use crate::{
@@ -49,7 +49,6 @@ pub struct HaftBuilder {
     database: Option<String>,
     secrets: Vec<String>,
     rules: RulesInCode,
-    sources: Vec<PolicySource>,
     sandbox: BTreeMap<String, SandboxMode>,
     user: String,
     agent: String,
@@ -70,7 +69,6 @@ impl HaftBuilder {
             database: None,
             secrets: Vec::new(),
             rules: RulesInCode::default(),
-            sources: Vec::new(),
             sandbox: BTreeMap::new(),
             user: DEFAULT_USER.to_owned(),
             agent: DEFAULT_AGENT.to_owned(),
@@ -130,32 +128,68 @@ impl HaftBuilder {
     /// What applies where no rule matches. The default, if no policy text sets one either, is
     /// `careful`. If several are named, the strictest applies.
     pub fn preset(mut self, preset: Preset) -> Self {
-        self.rules.preset = self.rules.preset.max(Some(preset));
+        self.rules = self.rules.preset(preset);
         self
     }
 
-    /// Allows what a rule names: `write(docs/**)`, `bash(cargo test)`, `my_tool`.
+    /// Allows what a rule names: `write(docs/**)`, `bash(cargo test)`, `deploy(action:status)`,
+    /// `my_tool`. [`notation`](crate::notation) has every form.
     pub fn allow(mut self, rule: impl Into<String>) -> Self {
-        self.rules.allow.push(rule.into());
+        self.rules = self.rules.allow(rule);
         self
     }
 
     /// Asks about what a rule names, even where it would be allowed.
     pub fn ask(mut self, rule: impl Into<String>) -> Self {
-        self.rules.ask.push(rule.into());
+        self.rules = self.rules.ask(rule);
         self
     }
 
     /// Denies what a rule names, whatever else allows it.
     pub fn deny(mut self, rule: impl Into<String>) -> Self {
-        self.rules.deny.push(rule.into());
+        self.rules = self.rules.deny(rule);
+        self
+    }
+
+    /// Rules for one agent, in addition to those for everyone. As soon as one agent has rules, an
+    /// agent without any is a stranger, and everything it does asks: give each of them a section,
+    /// `|rules| rules` if it has no rules of its own. [`Haft::agent`] makes calls for it.
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// let builder = Haft::open("work")
+    ///     .for_agent("writer", |rules| rules.allow("write(docs/**)"))
+    ///     .for_agent("reader", |rules| rules.deny("@changes"));
+    /// ```
+    pub fn for_agent(
+        mut self,
+        agent: impl Into<String>,
+        rules: impl FnOnce(AgentRules) -> AgentRules,
+    ) -> Self {
+        self.rules = self.rules.for_agent(agent, rules);
+        self
+    }
+
+    /// Rules for one kind of session, which can only narrow what its agent may do.
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// let builder =
+    ///     Haft::open("work").for_session(SessionKind::Cron, |rules| rules.deny("host(*)"));
+    /// ```
+    pub fn for_session(
+        mut self,
+        kind: SessionKind,
+        rules: impl FnOnce(SessionRules) -> SessionRules,
+    ) -> Self {
+        self.rules = self.rules.for_session(kind, rules);
         self
     }
 
     /// Adds the policy part of a configuration text, as in `haft.toml`. The name identifies it in
     /// explanations. Rules of several texts and of code add up, deny over ask over allow.
     pub fn policy_text(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
-        self.sources.push(PolicySource::new(name, text));
+        self.rules = self.rules.policy_text(name, text);
         self
     }
 
@@ -271,7 +305,6 @@ impl HaftBuilder {
         self.local.changes = self
             .compares_commands
             .then(|| changes.unwrap_or_else(usual));
-        let in_code = std::iter::once(self.rules.source());
         let workspace = match self.operations {
             Some(operations) => WorkspaceSource::Opened(operations),
             None => WorkspaceSource::Local {
@@ -282,7 +315,7 @@ impl HaftBuilder {
         let builder = HostBuilder::new(
             self.runtime,
             workspace,
-            in_code.chain(self.sources).collect(),
+            self.rules.sources(),
             RecordOptions::new(data_dir, principal.tenant.clone())
                 .database(self.database)
                 .secrets(self.secrets),

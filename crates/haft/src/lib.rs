@@ -54,13 +54,14 @@ pub use self::{
 /// calls [`helper::run_if_asked`] first in `main`.
 pub use haft_backends::helper;
 pub use haft_backends::{ChangeOptions, LocalBackend, LocalOptions};
+pub use haft_host::rules::{AgentRules, PolicyTexts, RulesInCode, SessionRules};
 pub use haft_host::undo::Undone;
 pub use haft_host::{
     FirstAnswer, HostError, HostErrorKind, HostPolicy, McpServer, Webhook, WebhookError,
     WebhookKey, platform_data_dir,
 };
 pub use haft_ledger::{Recovery, StoredLedger};
-pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset};
+pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset, notation};
 pub use haft_runtime::{
     EventFilter, EventsFromRecord, HostEvent, HostEvents, Limits, MissedEvents, Runtime,
 };

@@ -152,7 +152,8 @@ fn only_path(plan: &SealedPlan) -> Option<String> {
         | Access::Host { .. }
         | Access::Database { .. }
         | Access::Message { .. }
-        | Access::RemoteTool { .. } => None,
+        | Access::RemoteTool { .. }
+        | Access::Custom(_) => None,
     });
     paths.next().filter(|_| paths.next().is_none())
 }

@@ -4,12 +4,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haft_contract::host::{Policy as _, PolicyVersion};
-use haft_policy::{CedarPolicy, PolicySource};
+use haft_policy::CedarPolicy;
 use haft_runtime::WorkspaceRules;
 
 use crate::{
     assembly::Assembly,
     error::{HostError, chain},
+    rules::PolicyTexts,
 };
 
 /// The rules of a running host, one version at a time.
@@ -36,11 +37,13 @@ impl HostPolicy {
         Arc::clone(&current.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Replaces every rule by those of these texts, for calls that start from now on. If they
-    /// cannot be read, or one of them has no effect with the tools of this host, the old rules stay
-    /// in force. Returns the version now in force.
-    pub fn replace(&self, sources: &[PolicySource]) -> Result<PolicyVersion, HostError> {
-        let policy = CedarPolicy::load(sources).map_err(|error| {
+    /// Replaces every rule by these, for calls that start from now on: texts as in `haft.toml`, or
+    /// [`RulesInCode`](crate::rules::RulesInCode). If they cannot be read, or one of them has no
+    /// effect with the tools of this host, the old rules stay in force. Returns the version now in
+    /// force, which the record of every call that it decides names.
+    pub fn replace(&self, rules: impl Into<PolicyTexts>) -> Result<PolicyVersion, HostError> {
+        let PolicyTexts(sources) = rules.into();
+        let policy = CedarPolicy::load(&sources).map_err(|error| {
             HostError::config(chain(&error), "correct the rules where they are written")
         });
         let replaced = policy.and_then(|policy| self.put(policy));

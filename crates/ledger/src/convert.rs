@@ -342,6 +342,10 @@ fn stored_access(access: &Access) -> row::StoredAccess<'_> {
         },
         Access::Message { channel, target } => row::StoredAccess::Message { channel, target },
         Access::RemoteTool { provider, tool } => row::StoredAccess::RemoteTool { provider, tool },
+        Access::Custom(custom) => row::StoredAccess::Custom {
+            kind: custom.kind().as_str(),
+            target: custom.target().as_str(),
+        },
     }
 }
 

@@ -126,6 +126,7 @@ pub(crate) fn access_text(access: &Value) -> String {
         "database" => field("source").to_owned(),
         "message" => format!("{} {}", field("channel"), field("target")),
         "remote_tool" => format!("{}/{}", field("provider"), field("tool")),
+        "custom" => format!("{}:{}", field("kind"), field("target")),
         _ => String::new(),
     }
 }

@@ -185,6 +185,10 @@ enum StoredAccess {
         provider: String,
         tool: String,
     },
+    Custom {
+        kind: String,
+        target: String,
+    },
 }
 
 #[derive(Debug, Deserialize)]
@@ -261,6 +265,7 @@ impl StoredAccess {
             Self::Database { source, writes } => Access::Database { source, writes },
             Self::Message { channel, target } => Access::Message { channel, target },
             Self::RemoteTool { provider, tool } => Access::RemoteTool { provider, tool },
+            Self::Custom { kind, target } => Access::custom(&kind, &target).ok()?,
         })
     }
 }
@@ -496,6 +501,7 @@ mod tests {
                 provider: "github".to_owned(),
                 tool: "search".to_owned(),
             },
+            Access::custom("payment", "eur/120 to acme").unwrap(),
         ];
         for signal in ProcessSignal::ALL {
             all.push(process(ProcessAct::Signal(signal), shell()));
@@ -508,7 +514,8 @@ mod tests {
                 | Access::Host { .. }
                 | Access::Database { .. }
                 | Access::Message { .. }
-                | Access::RemoteTool { .. } => {}
+                | Access::RemoteTool { .. }
+                | Access::Custom(_) => {}
             }
         }
         all
@@ -551,6 +558,10 @@ mod tests {
             ("tier", json!("t9")),
             ("tool", json!("sample")),
             ("accesses", json!([{"access": "teleport"}])),
+            (
+                "accesses",
+                json!([{"access": "custom", "kind": "read", "target": "x"}]),
+            ),
             (
                 "accesses",
                 json!([{"access": "read", "scope": "file", "path": "../x"}]),

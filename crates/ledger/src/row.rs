@@ -146,6 +146,11 @@ pub(crate) enum StoredAccess<'a> {
         provider: &'a str,
         tool: &'a str,
     },
+    /// A kind of the tool's own. Older programs report a plan with one as unreadable.
+    Custom {
+        kind: &'a str,
+        target: &'a str,
+    },
 }
 
 /// An action on a process that an earlier call started.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use haft_contract::{
-    Access, AgentId, Effects, Label, Labels, Masks, SessionKind, ToolKey,
+    Access, ActionName, ActionSpec, AgentId, Effects, Label, Labels, Masks, SessionKind, ToolKey,
     access::Command,
     host::{Decision, Question},
     identity::ChannelId,
@@ -89,7 +89,9 @@ struct Key {
     channel: Option<ChannelId>,
     named: NamedPrincipal,
     tool: ToolKey,
+    action: Option<ActionName>,
     groups: Vec<&'static str>,
+    actions: Vec<ActionSpec>,
     usual_effects: Effects,
     effects: Effects,
     tier: Tier,
@@ -179,7 +181,9 @@ impl Key {
             channel: principal.channel.clone(),
             named,
             tool: tool.key.clone(),
+            action: plan.action().cloned(),
             groups: tool.groups.to_vec(),
+            actions: tool.actions.to_vec(),
             usual_effects: tool.effects,
             effects: plan.effects(),
             tier: plan.tier(),
@@ -200,11 +204,13 @@ impl Key {
         } = question;
         self.accesses == plan.accesses()
             && self.tool == *tool.key
+            && self.action.as_ref() == plan.action()
             && self.agent == principal.agent
             && self.ancestors == principal.ancestors
             && self.session_kind == principal.session_kind
             && self.channel == principal.channel
             && self.groups == tool.groups
+            && self.actions == tool.actions
             && self.usual_effects == tool.effects
             && self.effects == plan.effects()
             && self.tier == plan.tier()
@@ -225,6 +231,7 @@ fn hash(question: &Question<'_>, hasher: &mut impl Hasher) -> usize {
         hasher.write(text.as_bytes());
     };
     text(question.tool.key.tool.as_str());
+    text(question.plan.action().map_or("", ActionName::as_str));
     text(principal.agent.as_str());
     for ancestor in &principal.ancestors {
         text(ancestor.as_str());
@@ -261,6 +268,10 @@ fn hash(question: &Question<'_>, hasher: &mut impl Hasher) -> usize {
             Access::RemoteTool { provider, tool } => {
                 text(provider);
                 text(tool);
+            }
+            Access::Custom(custom) => {
+                text(custom.kind().as_str());
+                text(custom.target().as_str());
             }
         }
     }

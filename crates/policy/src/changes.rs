@@ -12,9 +12,8 @@ use crate::{
     in_doubt::InDoubt,
     lint::literal_is_covered,
     load::PolicyFile,
-    pattern::Pattern,
     preset::Preset,
-    rule::{Rule, Section, Selector},
+    rule::{Rule, Section, Selector, without_future},
 };
 
 /// One difference between two versions of a policy file.
@@ -93,21 +92,21 @@ fn covers_denial(old: &Rule, new: &Rule) -> bool {
     let always = new.after.is_empty() || new.after == old.after;
     let certain = new.in_doubt <= old.in_doubt;
     let pattern = match &new.pattern {
-        None => true,
+        None if new.is_about_every_input() => true,
         Some(pattern) if pattern.is_all() => true,
-        Some(_) => pattern_text(new) == pattern_text(old) || literal_is_covered(old, new),
+        None | Some(_) => pattern_text(new) == pattern_text(old) || literal_is_covered(old, new),
     };
     let all = everyone && always && certain && pattern;
     new.verdict == Verdict::Deny && all && new.selector == old.selector
 }
 
 fn pattern_text(rule: &Rule) -> Option<&str> {
-    rule.pattern.as_ref().map(|pattern| pattern.text.as_str())
+    rule.inside()
 }
 
 /// The tool as it was written, which may be the name of a group.
 fn tool_of(rule: &Rule) -> &str {
-    let text = rule.origin.text.as_str();
+    let (text, _) = without_future(&rule.origin.text);
     text.split(['(', ' ']).next().unwrap_or(text)
 }
 
@@ -115,12 +114,10 @@ fn tool_of(rule: &Rule) -> &str {
 fn shown(rule: &Rule) -> String {
     let text = &rule.origin.text;
     let expanded = tool_of(rule).starts_with('@') && !matches!(rule.selector, Selector::Group(_));
-    let text = match (&rule.pattern, expanded) {
+    let text = match (rule.inside(), expanded) {
         (_, false) => format!("`{text}`"),
         (None, true) => format!("`{}` of `{text}`", rule.selector),
-        (Some(Pattern { text: inside, .. }), true) => {
-            format!("`{}({inside})` of `{text}`", rule.selector)
-        }
+        (Some(inside), true) => format!("`{}({inside})` of `{text}`", rule.selector),
     };
     let whom = rule.holds_for();
     let whom = whom.map_or_else(String::new, |section| format!(" for {section}"));

@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use cedar_policy::{Policy, PolicyId};
-use haft_contract::{PathMode, host::Verdict};
+use haft_contract::host::Verdict;
 
 use crate::{
     facts::Action,
@@ -152,13 +152,14 @@ fn cedar(rule: &Rule) -> String {
         | Section::WithoutScope(_)
         | Section::Subagents => text.push_str("principal, "),
     }
-    text.push_str(match rule.selector {
-        Selector::Accesses(PathMode::Read) => "action == Action::\"read\", ",
-        Selector::Accesses(PathMode::Write) => "action == Action::\"write\", ",
-        Selector::Named(_) | Selector::Provided(_) | Selector::Like(_) | Selector::Group(_) => {
-            "action, "
+    match rule.selector {
+        Selector::Accesses(word) => {
+            let _ = write!(text, "action == Action::\"{}\", ", word.action().as_str());
         }
-    });
+        Selector::Named(_) | Selector::Provided(_) | Selector::Like(_) | Selector::Group(_) => {
+            text.push_str("action, ");
+        }
+    }
     match &rule.pattern {
         Some(pattern) => {
             let kind = pattern_type(pattern.reach);
@@ -169,6 +170,7 @@ fn cedar(rule: &Rule) -> String {
     let conditions: Vec<String> = [
         section_condition(&rule.section),
         tool_condition(rule),
+        rule.action.as_ref().map(|action| action.condition(literal)),
         rule.read_condition(literal),
     ]
     .into_iter()

@@ -225,7 +225,13 @@ impl CedarPolicy {
             let rule = self.rules.get(*number);
             rule.is_some_and(|rule| !rule.after.is_empty())
         };
+        let names_action = |number: &usize| {
+            let rule = self.rules.get(*number);
+            rule.is_some_and(|rule| rule.action.is_some())
+        };
+        let tool_action = question.plan.action();
         EvaluationCase {
+            tool_action: tool_action.filter(|_| rules.iter().any(names_action)),
             read_from: question.plan.read_from(),
             labelled: rules.iter().any(says_after),
             principal: question.principal,
@@ -554,6 +560,7 @@ fn command_tool(key: &ToolKey) -> ToolFacts<'_> {
     ToolFacts {
         key,
         groups: &["process"],
+        actions: &[],
         effects: Effects::UNKNOWN,
     }
 }

@@ -37,11 +37,13 @@ pub enum Action {
     Message,
     /// Call a tool elsewhere.
     RemoteTool,
+    /// Touch something of a kind that only the tool knows.
+    Custom,
 }
 
 impl Action {
     /// Every action, in declaration order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Use,
         Self::Read,
         Self::Write,
@@ -50,6 +52,7 @@ impl Action {
         Self::Database,
         Self::Message,
         Self::RemoteTool,
+        Self::Custom,
     ];
 
     /// The action of an access.
@@ -65,6 +68,7 @@ impl Action {
             Access::Database { .. } => Self::Database,
             Access::Message { .. } => Self::Message,
             Access::RemoteTool { .. } => Self::RemoteTool,
+            Access::Custom(_) => Self::Custom,
         }
     }
 
@@ -79,6 +83,7 @@ impl Action {
             Self::Database => "database",
             Self::Message => "message",
             Self::RemoteTool => "remote_tool",
+            Self::Custom => "custom",
         }
     }
 }
@@ -139,7 +144,8 @@ impl<'q> ReadQuestion<'q> {
             | Access::Host { .. }
             | Access::Database { .. }
             | Access::Message { .. }
-            | Access::RemoteTool { .. } => None,
+            | Access::RemoteTool { .. }
+            | Access::Custom(_) => None,
         };
         Self {
             question: *question,
@@ -244,7 +250,8 @@ impl CallFacts {
             | Access::Host { .. }
             | Access::Database { .. }
             | Access::Message { .. }
-            | Access::RemoteTool { .. } => true,
+            | Access::RemoteTool { .. }
+            | Access::Custom(_) => true,
         });
         let trusted = is_trusted(&question.tool);
         let harmless = plan.effects().read_only && !plan.effects().open_world;
@@ -279,9 +286,11 @@ pub(crate) fn is_trusted(tool: &ToolFacts<'_>) -> bool {
 /// Every group a tool is in: its own and those implied by its effects.
 pub(crate) fn groups(tool: &ToolFacts<'_>) -> Vec<&'static str> {
     let mut groups = tool.groups.to_vec();
-    if tool.effects.read_only && is_trusted(tool) {
-        groups.push("read-only");
-    }
+    groups.push(if tool.effects.read_only && is_trusted(tool) {
+        "read-only"
+    } else {
+        "changes"
+    });
     if tool.effects.destructive {
         groups.push("destructive");
     }
@@ -292,9 +301,10 @@ pub(crate) fn groups(tool: &ToolFacts<'_>) -> Vec<&'static str> {
 }
 
 /// The groups based on effects, which exist whatever tools there are, and the usual families.
-pub(crate) const BUILT_IN_GROUPS: [&str; 7] = [
+pub(crate) const BUILT_IN_GROUPS: [&str; 8] = [
     "all",
     "read-only",
+    "changes",
     "destructive",
     "open-world",
     "files",
@@ -321,6 +331,7 @@ impl fmt::Display for InWords<'_> {
             Action::Database => "querying",
             Action::Message => "sending to",
             Action::RemoteTool => "calling",
+            Action::Custom => "using",
         };
         match item.part {
             CommandPart::Segment(segment, _) => {
@@ -359,6 +370,7 @@ fn shown(access: &Access) -> String {
         Access::Database { source, .. } => source.clone(),
         Access::Message { channel, target } => format!("{channel}:{target}"),
         Access::RemoteTool { provider, tool } => format!("{provider}/{tool}"),
+        Access::Custom(custom) => custom.to_string(),
     };
     cut(&text)
 }

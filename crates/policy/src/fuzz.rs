@@ -181,7 +181,7 @@ fn rule(text: &str, verdict: Verdict) -> Result<Rule, RuleError> {
 
 #[test]
 fn a_rule_reads_again_as_what_it_was_read_as() {
-    const RULES: [&str; 16] = [
+    const RULES: [&str; 22] = [
         "bash(git push *)",
         "builtin/bash(ls)",
         "read(**/.env)",
@@ -198,6 +198,12 @@ fn a_rule_reads_again_as_what_it_was_read_as() {
         "@read-only",
         "github/create_issue",
         "read",
+        "deploy(action:roll*)",
+        "db(crm, writes)",
+        "message(slack:#ops)",
+        "host(*.example.com)",
+        "future:deploy(docs.rs)",
+        "pay(payment:eur/*)",
     ];
     let words = [
         "bash(", "read(", "write(", "@", "mcp__", "domain:", "builtin/", "~/",

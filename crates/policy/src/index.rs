@@ -14,6 +14,7 @@ use haft_contract::{
 };
 
 use crate::{
+    access_word::AccessWord,
     command_pattern::PatternReach,
     facts::groups,
     in_doubt::InDoubt,
@@ -34,8 +35,7 @@ pub(crate) struct Index {
     groups: HashMap<String, u32>,
     likes: HashMap<String, Vec<(String, u32)>>,
     like_prefixes: BTreeSet<usize>,
-    reads: Option<u32>,
-    writes: Option<u32>,
+    accesses: HashMap<AccessWord, u32>,
     selectors: u32,
     rules: HashMap<(u32, u32, Option<PatternId>), Vec<usize>>,
     /// Deny and ask rules with a path pattern, for trees.
@@ -130,8 +130,7 @@ impl Index {
             Selector::Named(name) => *self.named.entry(name.clone()).or_insert(next),
             Selector::Provided(key) => *self.provided.entry(key.clone()).or_insert(next),
             Selector::Group(group) => *self.groups.entry(group.clone()).or_insert(next),
-            Selector::Accesses(PathMode::Read) => *self.reads.get_or_insert(next),
-            Selector::Accesses(PathMode::Write) => *self.writes.get_or_insert(next),
+            Selector::Accesses(word) => *self.accesses.entry(*word).or_insert(next),
             Selector::Like(glob) => {
                 let prefix = glob.split('*').next().unwrap_or_default();
                 self.like_prefixes.insert(prefix.len());
@@ -270,23 +269,29 @@ impl Index {
     }
 
     fn access_selector(&self, access: &Access) -> Option<u32> {
-        match access {
-            Access::Path(path) => match path.mode {
-                PathMode::Read => self.reads,
-                PathMode::Write => self.writes,
-            },
-            Access::Command(_)
-            | Access::Process(_)
-            | Access::Host { .. }
-            | Access::Database { .. }
-            | Access::Message { .. }
-            | Access::RemoteTool { .. } => None,
-        }
+        AccessWord::of(access).and_then(|word| self.about(word))
+    }
+
+    fn about(&self, word: AccessWord) -> Option<u32> {
+        self.accesses.get(&word).copied()
+    }
+
+    /// Rules about reading or writing a path by any tool.
+    fn about_paths(&self) -> impl Iterator<Item = u32> + Clone {
+        let words = [AccessWord::Read, AccessWord::Write];
+        words.map(|word| self.about(word)).into_iter().flatten()
     }
 
     /// Deny and ask rules with a path pattern for this tool, or for reading by any tool.
     pub(crate) fn strict_paths(&self, slots: &Slots) -> Vec<usize> {
-        self.strict_rules(slots, slots.selectors.iter().copied().chain(self.reads))
+        self.strict_rules(
+            slots,
+            slots
+                .selectors
+                .iter()
+                .copied()
+                .chain(self.about(AccessWord::Read)),
+        )
     }
 
     fn strict_rules(
@@ -308,8 +313,8 @@ impl Index {
 
     /// Deny and ask rules with a path pattern for this tool, or for reading or writing by any tool.
     pub(crate) fn path_rules(&self, slots: &Slots) -> Vec<usize> {
-        let accesses = self.reads.into_iter().chain(self.writes);
-        self.strict_rules(slots, slots.selectors.iter().copied().chain(accesses))
+        let selectors = slots.selectors.iter().copied();
+        self.strict_rules(slots, selectors.chain(self.about_paths()))
     }
 
     /// Whether a deny or ask rule matches command texts of this tool, and a person decides in doubt.
@@ -328,8 +333,7 @@ impl Index {
 
     /// Whether a deny or ask rule matches paths this tool could touch.
     pub(crate) fn speaks_of_paths(&self, slots: &Slots) -> bool {
-        let accesses = self.reads.into_iter().chain(self.writes);
-        let mut selectors = slots.selectors.iter().copied().chain(accesses);
+        let mut selectors = slots.selectors.iter().copied().chain(self.about_paths());
         selectors.any(|selector| {
             slots
                 .sections
@@ -338,13 +342,11 @@ impl Index {
         })
     }
 
-    /// Any allow rule, with or without a pattern, for this tool.
+    /// Any allow rule, with or without a pattern, for this tool or for what it might touch.
     pub(crate) fn some_allow(&self, slots: &Slots) -> Option<usize> {
         slots.sections.iter().find_map(|section| {
-            slots
-                .selectors
-                .iter()
-                .find_map(|selector| self.allows.get(&(*section, *selector)).copied())
+            let mut selectors = slots.selectors.iter().chain(self.accesses.values());
+            selectors.find_map(|selector| self.allows.get(&(*section, *selector)).copied())
         })
     }
 
@@ -370,14 +372,24 @@ impl Index {
                 self.exact.hosts(host, &self.patterns, &mut found);
                 self.wide.hosts(host, &self.patterns, &mut found);
             }
-            Access::Database { source, .. } => {
-                self.exact.texts(source, &self.patterns, &mut found);
-                self.wide.texts(source, &self.patterns, &mut found);
+            Access::Database { source, writes } => {
+                for patterns in [&self.exact, &self.wide] {
+                    patterns.texts(source, &self.patterns, &mut found);
+                    patterns.databases(source, *writes, &self.patterns, &mut found);
+                }
             }
             Access::Message { channel, target } => {
                 let text = format!("{channel}:{target}");
-                self.exact.texts(&text, &self.patterns, &mut found);
-                self.wide.texts(&text, &self.patterns, &mut found);
+                for patterns in [&self.exact, &self.wide] {
+                    patterns.texts(&text, &self.patterns, &mut found);
+                    patterns.messages(&text, &self.patterns, &mut found);
+                }
+            }
+            Access::Custom(custom) => {
+                let text = custom.to_string();
+                for patterns in [&self.exact, &self.wide] {
+                    patterns.texts(&text, &self.patterns, &mut found);
+                }
             }
         }
         found.sort_unstable();

@@ -12,7 +12,7 @@ use cedar_policy::{
     PolicySet, Request, Response, RestrictedExpression,
 };
 use haft_contract::{
-    Access, AgentId, Labels, PathMode, PathScope, Principal, SessionKind, ToolKey,
+    Access, ActionName, AgentId, Labels, PathMode, PathScope, Principal, SessionKind, ToolKey,
     host::{ToolFacts, Verdict},
     identity::ChannelId,
 };
@@ -45,6 +45,8 @@ pub(crate) struct EvaluationCase<'q> {
     /// Whether that agent has a section, or no agent has.
     pub(crate) listed: bool,
     pub(crate) tool: ToolFacts<'q>,
+    /// The action that the call plans, if one of the rules asks.
+    pub(crate) tool_action: Option<&'q ActionName>,
     pub(crate) call: CallFacts,
     pub(crate) item: Item<'q>,
     /// What is known about a command.
@@ -132,6 +134,7 @@ struct Evaluation {
     call: CallFacts,
     shell: ShellFacts,
     tool: ToolKey,
+    tool_action: Option<ActionName>,
     groups: Vec<&'static str>,
     patterns: Vec<PatternId>,
     /// Empty if no rule depends on it.
@@ -247,6 +250,7 @@ impl PolicyJudge {
             call: case.call,
             shell: case.shell,
             tool: case.tool.key.clone(),
+            tool_action: case.tool_action.cloned(),
             groups: groups(&case.tool),
             patterns: case.patterns.iter().map(|(id, _)| *id).collect(),
             read_from: if case.labelled {
@@ -453,6 +457,7 @@ impl Types {
                 Action::Database => "Database",
                 Action::Message => "Recipient",
                 Action::RemoteTool => "RemoteTool",
+                Action::Custom => "Custom",
             };
             resources.insert(action, parse(name)?);
         }
@@ -478,6 +483,7 @@ impl Types {
             Some(Access::Database { source, .. }) => source.clone(),
             Some(Access::Message { channel, target }) => format!("{channel}:{target}"),
             Some(Access::RemoteTool { provider, tool }) => format!("{provider}/{tool}"),
+            Some(Access::Custom(custom)) => custom.to_string(),
         };
         // Every action has a type; the agent's as a fallback would be a resource no rule matches.
         let kind = self.resources.get(&item.action).unwrap_or(&self.agent);
@@ -520,6 +526,9 @@ fn context(case: &EvaluationCase<'_>, protected: bool, approved: bool) -> Result
             ("groups".to_owned(), RestrictedExpression::new_set(groups)),
             ("crosses".to_owned(), flag(call.crosses)),
         ]);
+    }
+    if let Some(action) = case.tool_action {
+        pairs.push(("tool_action".to_owned(), text(action.as_str())));
     }
     if case.labelled {
         let provider = &case.tool.key.provider;

@@ -1,6 +1,6 @@
 //! From facts about a plan to allow, ask or deny, with the rule that decided.
 //!
-//! Operators write `allow`, `ask` and `deny` lists ([`load`]); each entry becomes a [`rule`], each
+//! Operators write `allow`, `ask` and `deny` lists ([`load`], [`notation`]); each entry becomes a [`rule`], each
 //! rule one Cedar policy ([`compile`]), and the [`engine`] gives Cedar only those policies that can
 //! match the question. A command line is parsed first ([`shell`]), and each command in it is judged
 //! separately. Decisions can be explained ([`explain`]) and rule files checked before they are used
@@ -25,12 +25,15 @@
 //! # Ok::<(), haft_policy::LoadError>(())
 //! ```
 
+mod access_word;
+mod action_pattern;
 mod after_reading;
 mod audience;
 mod cache;
 pub mod changes;
 mod command_pattern;
 pub mod compile;
+mod database_pattern;
 pub mod engine;
 pub mod examples;
 pub mod explain;
@@ -38,12 +41,14 @@ pub mod facts;
 #[cfg(test)]
 mod fuzz;
 pub mod grant;
+mod host_name;
 mod in_doubt;
 mod index;
 mod judge;
 pub mod lint;
 pub mod load;
 mod masks;
+pub mod notation;
 mod pattern;
 mod pattern_index;
 pub mod preset;

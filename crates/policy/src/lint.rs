@@ -8,12 +8,13 @@
 use std::{collections::HashMap, fmt};
 
 use haft_contract::{
-    PathMode,
+    ActionName,
     host::{RuleRef, ToolFacts, Verdict},
     surface::NextStep,
 };
 
 use crate::{
+    access_word::AccessWord,
     engine::CedarPolicy,
     facts::{BUILT_IN_GROUPS, groups},
     load::Problem,
@@ -61,6 +62,16 @@ pub enum FindingKind {
     },
     /// A wildcard in place of a program, in an `allow` list of commands.
     CommandWildcard,
+    /// None of its tools has such an action.
+    UnknownAction {
+        /// The nearest action that one of them has.
+        nearest: Option<String>,
+    },
+    /// It reads as a rule about what every tool does, and there is a tool of that name.
+    ToolOrAccess {
+        /// The tool's name.
+        tool: String,
+    },
 }
 
 impl Finding {
@@ -73,10 +84,23 @@ impl Finding {
             FindingKind::UnknownGroup {
                 nearest: Some(word),
             } => format!("did you mean `@{word}`?"),
-            FindingKind::UnknownTool { nearest: None } => NextStep::ListTools.text(),
+            FindingKind::UnknownTool { nearest: None } => format!(
+                "{}; one that comes later is written `future:NAME`",
+                NextStep::ListTools.text()
+            ),
             FindingKind::UnknownGroup { nearest: None } => {
                 "define it under `groups` in [policy]".to_owned()
             }
+            FindingKind::UnknownAction {
+                nearest: Some(word),
+            } => format!("did you mean `action:{word}`?"),
+            FindingKind::UnknownAction { nearest: None } => {
+                "name the tool without a pattern, or what it touches".to_owned()
+            }
+            FindingKind::ToolOrAccess { tool } => format!(
+                "write `PROVIDER/{tool}(…)` for the tool, or `@all({}…)` for what every tool does",
+                AccessWord::prefix_of(tool)
+            ),
             FindingKind::Duplicate { .. } => "remove one of the two".to_owned(),
             FindingKind::Shadowed { .. } => "remove it, or narrow the other rule".to_owned(),
             FindingKind::CommandWildcard => {
@@ -96,6 +120,12 @@ impl fmt::Display for Finding {
             }
             FindingKind::UnknownGroup { .. } => {
                 write!(f, "`{text}` can never match: no tool is in this group")
+            }
+            FindingKind::UnknownAction { .. } => {
+                write!(f, "`{text}` can never match: the tool has no such action")
+            }
+            FindingKind::ToolOrAccess { tool } => {
+                write!(f, "`{text}` is not about the tool `{tool}`, which exists")
             }
             FindingKind::Duplicate { of } => write!(f, "`{text}` repeats {of}"),
             FindingKind::Shadowed { by } => write!(f, "`{text}` has no effect: {by} covers it"),
@@ -164,7 +194,17 @@ fn check_tool(rule: &Rule, tools: &[ToolFacts<'_>]) -> Option<FindingKind> {
         Selector::Group(group) => groups(tool).contains(&group.as_str()),
         Selector::Accesses(_) => true,
     };
+    if let Selector::Accesses(word) = &rule.selector
+        && word.is_reserved()
+        && names().any(|name| name == word.as_str())
+    {
+        let tool = word.as_str().to_owned();
+        return Some(FindingKind::ToolOrAccess { tool });
+    }
     let known = tools.iter().any(|tool| selected(&tool));
+    if !known && rule.is_future {
+        return None;
+    }
     if !known {
         return match &rule.selector {
             Selector::Named(name) => Some(unknown(name.as_str())),
@@ -179,6 +219,20 @@ fn check_tool(rule: &Rule, tools: &[ToolFacts<'_>]) -> Option<FindingKind> {
                 })
             }
         };
+    }
+    if let Some(action) = &rule.action {
+        let actions = || {
+            let selected = tools.iter().filter(selected);
+            selected
+                .flat_map(|tool| tool.actions)
+                .map(|spec| &spec.name)
+        };
+        if !actions().any(|name| action.matches(name)) {
+            let names = actions().map(ActionName::as_str);
+            return Some(FindingKind::UnknownAction {
+                nearest: nearest(action.name(), names).map(str::to_owned),
+            });
+        }
     }
     let runs_commands = |tool: &ToolFacts<'_>| tool.groups.contains(&COMMAND_GROUP);
     let nameless = |pattern: &Pattern| pattern.is_wild_text() && pattern.program().is_none();
@@ -201,8 +255,7 @@ impl<'r> CoverIndex<'r> {
         let mut globs: HashMap<_, Vec<usize>> = HashMap::new();
         for (number, rule) in rules.iter().enumerate() {
             let source = rule.origin.source.as_str();
-            let pattern = rule.pattern.as_ref().map(|pattern| pattern.text.as_str());
-            same.entry((source, &rule.section, &rule.selector, pattern))
+            same.entry((source, &rule.section, &rule.selector, rule.inside()))
                 .or_default()
                 .push(number);
             let always = rule.verdict == Verdict::Deny && rule.after.is_empty();
@@ -221,15 +274,15 @@ impl<'r> CoverIndex<'r> {
             return Some(FindingKind::Shadowed { by: built_in });
         }
         let source = rule.origin.source.as_str();
-        let pattern = rule.pattern.as_ref().map(|pattern| pattern.text.as_str());
+        let pattern = rule.inside();
         // `write(x)` in deny and ask applies to every tool, so it covers an allow of `write(x)`
         // too.
         let accesses = match &rule.selector {
             Selector::Named(name) if name.as_str() == "read" => {
-                Some(Selector::Accesses(PathMode::Read))
+                Some(Selector::Accesses(AccessWord::Read))
             }
             Selector::Named(name) if name.as_str() == "write" => {
-                Some(Selector::Accesses(PathMode::Write))
+                Some(Selector::Accesses(AccessWord::Write))
             }
             Selector::Named(_)
             | Selector::Provided(_)
@@ -271,7 +324,6 @@ impl<'r> CoverIndex<'r> {
 /// Whether `cover`, which has the same or no pattern, leaves `rule` nothing to decide.
 fn covered(number: usize, rule: &Rule, other: usize, cover: &Rule) -> Option<FindingKind> {
     let by = cover.origin.clone();
-    let pattern = |rule: &Rule| rule.pattern.as_ref().map(|pattern| pattern.text.clone());
     // In `deny` and `ask` a rule with `after` does not apply before the reading; in `allow` one
     // without it does not apply after.
     let throughout = match cover.verdict {
@@ -286,7 +338,7 @@ fn covered(number: usize, rule: &Rule, other: usize, cover: &Rule) -> Option<Fin
     let identical = rule.section == cover.section
         && rule.selector == cover.selector
         && rule.after == cover.after
-        && pattern(rule) == pattern(cover);
+        && rule.inside() == cover.inside();
     if identical && rule.verdict == cover.verdict {
         // Of two equal rules the later one is the duplicate.
         return (other < number).then_some(FindingKind::Duplicate { of: by });

@@ -10,6 +10,7 @@ use haft_contract::{
 };
 
 use crate::{
+    access_word::AccessWord,
     engine::{CedarPolicy, JudgedQuestion, line},
     facts::CommandPart,
     index::Slots,
@@ -142,7 +143,12 @@ fn masked(rule: &Rule) -> Option<(PathMode, &PathPattern)> {
     }
     let path = rule.pattern.as_ref()?.path.as_ref()?;
     let mode = match &rule.selector {
-        Selector::Accesses(mode) => *mode,
+        Selector::Accesses(AccessWord::Read) => PathMode::Read,
+        Selector::Accesses(AccessWord::Write) => PathMode::Write,
+        // These patterns have no path.
+        Selector::Accesses(AccessWord::Host | AccessWord::Database | AccessWord::Message) => {
+            return None;
+        }
         // A rule about the tool itself denies whatever it would do there.
         Selector::Named(_) | Selector::Provided(_) | Selector::Like(_) | Selector::Group(_) => {
             PathMode::Read

@@ -1,4 +1,5 @@
-//! The part of a rule in parentheses: what it matches of a path, a command text or a host.
+//! The part of a rule in parentheses: what it matches of a path, a command text, a host, a database
+//! or a message.
 //!
 //! One principle decides every doubt: in `deny` and `ask` a pattern reaches as far as it can, in
 //! `allow` only as far as it says. Matching is by whole components and whole texts, never by
@@ -8,10 +9,19 @@ use globset::{Glob, GlobBuilder, GlobMatcher};
 use haft_contract::{WorkPath, access::Command};
 
 use crate::{
+    access_word::AccessWord,
     command_pattern::{CommandPattern, PatternReach},
-    ruinous,
+    database_pattern::DatabasePattern,
+    host_name, ruinous,
     shell::{self, Segment},
 };
+
+/// What is before the name of a host.
+const DOMAIN: &str = "domain:";
+/// What is before the name of a database.
+const DATABASE: &str = "db:";
+/// What is before a channel and whom a message is for.
+const MESSAGE: &str = "message:";
 
 /// How far a pattern reaches, determined by the list it is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,7 +45,11 @@ pub(crate) struct Pattern {
     pub(crate) command: Option<CommandPattern>,
     /// The commands it names together, if it does.
     pub(crate) group: Option<CommandGroup>,
+    /// A host, by `domain:` or because the text has the form of one.
     pub(crate) host: Option<TextPattern>,
+    pub(crate) database: Option<DatabasePattern>,
+    /// A channel and a target.
+    pub(crate) message: Option<TextPattern>,
 }
 
 /// Commands that a rule names together, whatever their spelling.
@@ -50,9 +64,13 @@ pub(crate) enum CommandGroup {
 pub(crate) enum PatternKind {
     /// Only a command text.
     Command,
-    /// A host.
+    /// Only a host.
     Host,
-    /// A path, or the text of a tool not known to run commands.
+    /// Only a database.
+    Database,
+    /// Only a message.
+    Message,
+    /// A path, a host, or the text of a tool not known to run commands.
     Path,
 }
 
@@ -106,6 +124,10 @@ pub(crate) enum PatternError {
     UnknownGroup,
     /// More than a host name after `domain:`.
     NotAHost,
+    /// Part of a database, or a word after it that is neither `reads` nor `writes`.
+    NotADatabase,
+    /// A message without a channel or a target.
+    NotAMessage,
     Glob(String),
 }
 
@@ -128,49 +150,71 @@ impl Pattern {
             return Err(PatternError::Whitespace);
         }
         Ok(Self {
-            text: text.to_owned(),
-            reach,
-            path: None,
             words: Some(TextPattern::parse(text)),
             command: CommandPattern::parse(text).filter(|_| group.is_none()),
             group,
-            host: None,
+            ..Self::about_nothing(text, reach)
         })
     }
 
-    /// Parses any other pattern: `domain:` for a host, otherwise a path glob that also matches the
-    /// texts of custom command tools, database sources and channels.
+    /// Parses any other pattern: `domain:` for a host, `db:` for a database, `message:` for a
+    /// message, otherwise a path glob that also matches the texts of custom command tools, database
+    /// sources and channels, and a host if it has the form of one.
     pub(crate) fn parse(text: &str, reach: PatternScope) -> Result<Self, PatternError> {
         if text.trim() != text {
             return Err(PatternError::Whitespace);
         }
-        if let Some(domain) = text.strip_prefix("domain:") {
-            let domain = domain.strip_suffix('.').unwrap_or(domain);
-            if domain.is_empty() {
-                return Err(PatternError::Empty);
+        let kinds = [
+            (DOMAIN, AccessWord::Host),
+            (DATABASE, AccessWord::Database),
+            (MESSAGE, AccessWord::Message),
+        ];
+        for (prefix, word) in kinds {
+            if let Some(inside) = text.strip_prefix(prefix) {
+                let parsed = Self::of_access(word, inside, reach)?;
+                return Ok(Self {
+                    text: text.to_owned(),
+                    ..parsed
+                });
             }
-            if domain.contains(|c: char| c == '/' || c.is_whitespace()) {
-                return Err(PatternError::NotAHost);
-            }
-            return Ok(Self {
-                text: text.to_owned(),
-                reach,
-                path: None,
-                words: None,
-                command: None,
-                group: None,
-                host: Some(TextPattern::parse(&domain.to_ascii_lowercase())),
-            });
         }
         Ok(Self {
-            text: text.to_owned(),
-            reach,
             path: Some(PathPattern::parse(text, reach)?),
             words: Some(TextPattern::parse(text)),
             command: CommandPattern::parse(text),
+            host: host_name::in_pattern(text, reach),
+            ..Self::about_nothing(text, reach)
+        })
+    }
+
+    /// Parses the pattern of a rule about accesses of one kind.
+    pub(crate) fn of_access(
+        word: AccessWord,
+        text: &str,
+        reach: PatternScope,
+    ) -> Result<Self, PatternError> {
+        let mut pattern = Self::about_nothing(text, reach);
+        match word {
+            AccessWord::Read | AccessWord::Write => return Self::parse(text, reach),
+            AccessWord::Host => pattern.host = Some(host_name::after_domain(text)?),
+            AccessWord::Database => pattern.database = Some(DatabasePattern::parse(text)?),
+            AccessWord::Message => pattern.message = Some(message(text)?),
+        }
+        Ok(pattern)
+    }
+
+    fn about_nothing(text: &str, reach: PatternScope) -> Self {
+        Self {
+            text: text.to_owned(),
+            reach,
+            path: None,
+            words: None,
+            command: None,
             group: None,
             host: None,
-        })
+            database: None,
+            message: None,
+        }
     }
 
     /// Whether the pattern matches this script: in `allow` every command in it, in `deny` and `ask`
@@ -220,12 +264,46 @@ impl Pattern {
         }
     }
 
+    /// Whether the pattern matches a query of this database.
+    pub(crate) fn matches_database(&self, source: &str, writes: bool) -> bool {
+        let database = self.database.as_ref();
+        database.is_some_and(|database| database.matches(source, writes, self.reach))
+    }
+
+    /// Whether the pattern matches a message over this channel to this target.
+    pub(crate) fn matches_message(&self, channel: &str, target: &str) -> bool {
+        let message = self.message.as_ref();
+        message.is_some_and(|message| message.matches(&format!("{channel}:{target}")))
+    }
+
+    /// Whether the pattern matches this example of a rule that is not about commands.
+    pub(crate) fn speaks_of(&self, example: &str) -> bool {
+        let path = self.path.as_ref();
+        let database = || DatabasePattern::parse(example).ok();
+        match self.kind() {
+            PatternKind::Path => {
+                path.is_some_and(|path| path.matches(example)) || self.matches_host(example)
+            }
+            PatternKind::Host => self.matches_host(example),
+            PatternKind::Database => database().is_some_and(|query| {
+                self.matches_database(query.source.prefix(), query.is_a_write())
+            }),
+            PatternKind::Message => {
+                let message = self.message.as_ref();
+                message.is_some_and(|message| message.matches(example))
+            }
+            PatternKind::Command => self.matches_command(example),
+        }
+    }
+
     /// What it was parsed as.
     pub(crate) fn kind(&self) -> PatternKind {
-        match (&self.path, &self.host) {
-            (Some(_), _) => PatternKind::Path,
-            (None, Some(_)) => PatternKind::Host,
-            (None, None) => PatternKind::Command,
+        match (&self.path, &self.host, &self.database, &self.message) {
+            (Some(_), ..) => PatternKind::Path,
+            (None, Some(_), ..) => PatternKind::Host,
+            (None, None, Some(_), _) => PatternKind::Database,
+            (None, None, None, Some(_)) => PatternKind::Message,
+            (None, None, None, None) => PatternKind::Command,
         }
     }
 
@@ -399,6 +477,21 @@ impl TextPattern {
             Self::Literal(literal) => literal,
             Self::Wild(pieces) => pieces.first().map_or("", String::as_str),
         }
+    }
+}
+
+/// A channel and a target, of which either may be a wildcard.
+fn message(text: &str) -> Result<TextPattern, PatternError> {
+    if text.is_empty() {
+        return Err(PatternError::Empty);
+    }
+    if text.trim() != text {
+        return Err(PatternError::Whitespace);
+    }
+    let pattern = TextPattern::parse(text);
+    match &pattern {
+        TextPattern::Literal(text) if !text.contains(':') => Err(PatternError::NotAMessage),
+        TextPattern::Literal(_) | TextPattern::Wild(_) => Ok(pattern),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Finds the patterns that match a path, a text or a host: literals and directories by hash, globs
+//! Finds the patterns that match a path, a text, a host, a database or a message: literals and directories by hash, globs
 //! by their leading directories, command wildcards by their first word. Must agree with
 //! `pattern.rs`, which defines what each pattern means; a property test compares the whole engine
 //! with a naive implementation.
@@ -41,6 +41,33 @@ pub(crate) struct Patterns {
     command_groups: Vec<(PatternId, CommandGroup)>,
     literal_hosts: HashMap<String, Vec<PatternId>>,
     wild_hosts: Vec<PatternId>,
+    databases: NamePatterns,
+    messages: NamePatterns,
+}
+
+/// Patterns of names: those without a wildcard by the name, and the others.
+#[derive(Debug, Default)]
+struct NamePatterns {
+    literal: HashMap<String, Vec<PatternId>>,
+    wild: Vec<PatternId>,
+}
+
+impl NamePatterns {
+    fn add(&mut self, id: PatternId, pattern: &TextPattern) {
+        match pattern {
+            TextPattern::Literal(name) => self.literal.entry(name.clone()).or_default().push(id),
+            TextPattern::Wild(_) => self.wild.push(id),
+        }
+    }
+
+    /// Those that may match a name.
+    fn candidates(&self, name: &str) -> impl Iterator<Item = &PatternId> {
+        self.literal
+            .get(name)
+            .into_iter()
+            .flatten()
+            .chain(&self.wild)
+    }
 }
 
 /// Globs that start with the same directories.
@@ -95,6 +122,12 @@ impl Patterns {
             }
             Some(TextPattern::Wild(_)) => self.wild_hosts.push(id),
             None => {}
+        }
+        if let Some(database) = &pattern.database {
+            self.databases.add(id, &database.source);
+        }
+        if let Some(message) = &pattern.message {
+            self.messages.add(id, message);
         }
     }
 
@@ -275,6 +308,31 @@ impl Patterns {
             Some((*id, command.reaches(segment)))
         });
         words.chain(groups)
+    }
+
+    /// The patterns that match a query of a database.
+    pub(crate) fn databases(
+        &self,
+        source: &str,
+        writes: bool,
+        patterns: &[Pattern],
+        found: &mut Vec<PatternId>,
+    ) {
+        let matching = |id: &&PatternId| {
+            pattern_at(patterns, **id)
+                .is_some_and(|pattern| pattern.matches_database(source, writes))
+        };
+        found.extend(self.databases.candidates(source).filter(matching));
+    }
+
+    /// The patterns that match a message, by its channel and target.
+    pub(crate) fn messages(&self, text: &str, patterns: &[Pattern], found: &mut Vec<PatternId>) {
+        let matching = |id: &&PatternId| {
+            pattern_at(patterns, **id)
+                .and_then(|pattern| pattern.message.as_ref())
+                .is_some_and(|message| message.matches(text))
+        };
+        found.extend(self.messages.candidates(text).filter(matching));
     }
 
     /// The patterns that match a host.

@@ -100,6 +100,7 @@ fn host(access: &Access) -> Option<TouchTarget> {
         | Access::Process(_)
         | Access::Database { .. }
         | Access::Message { .. }
-        | Access::RemoteTool { .. } => None,
+        | Access::RemoteTool { .. }
+        | Access::Custom(_) => None,
     }
 }

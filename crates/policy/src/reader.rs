@@ -21,7 +21,7 @@ use crate::{
     in_doubt::InDoubt,
     load::{PolicyFile, PolicySource, Problem},
     preset::Preset,
-    rule::{Rule, Section, Selector},
+    rule::{FUTURE, Rule, Section, Selector, without_future},
     suggest::nearest,
 };
 
@@ -440,7 +440,8 @@ impl<'s> Reader<'s> {
         section: &Section,
         conditions: &Conditions,
     ) {
-        let (tool, pattern) = text.split_at(text.find('(').unwrap_or(text.len()));
+        let (named, is_future) = without_future(text);
+        let (tool, pattern) = named.split_at(named.find('(').unwrap_or(named.len()));
         let members = tool
             .strip_prefix('@')
             .and_then(|name| self.groups.get(name));
@@ -448,7 +449,12 @@ impl<'s> Reader<'s> {
             None => vec![text.to_owned()],
             Some(members) => members
                 .iter()
-                .map(|member| format!("{member}{pattern}"))
+                .map(|member| {
+                    // A name with a star never has to exist.
+                    let future = is_future && !member.contains('*');
+                    let prefix = if future { FUTURE } else { "" };
+                    format!("{prefix}{member}{pattern}")
+                })
                 .collect(),
         };
         for rule in written {

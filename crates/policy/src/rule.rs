@@ -1,20 +1,22 @@
 //! A rule: who, which tool, which pattern, and the answer. Parsed once from the notation people
 //! write; nothing downstream parses the text again.
 //!
-//! Notation: `tool`, `tool(pattern)`, `provider/tool`, `mcp__github__*`, `@group`. `read(glob)` and
-//! `write(glob)` in `deny` and `ask` apply to every tool that reads or writes such a path. Read
-//! next: `compile.rs` for the Cedar policy a rule becomes.
+//! The notation is written down at [`crate::notation`]. Read next: `pattern.rs` for what stands in
+//! parentheses, `compile.rs` for the Cedar policy a rule becomes.
 
 use std::fmt;
 
 use haft_contract::{
-    PathMode, ProviderId, ToolKey, ToolName,
+    ProviderId, ToolKey, ToolName,
     host::{RuleRef, Verdict},
     identity::{AgentId, ChannelId, Scope, SessionKind, TenantId, UserId},
 };
 
 use crate::{
+    access_word::AccessWord,
+    action_pattern::ActionPattern,
     after_reading::AfterReading,
+    facts::BUILT_IN_GROUPS,
     in_doubt::InDoubt,
     pattern::{Pattern, PatternError, PatternScope},
 };
@@ -22,12 +24,22 @@ use crate::{
 /// The tool whose pattern is a command text.
 const COMMAND_TOOL: &str = "bash";
 
+/// What is before the name of a tool that need not exist yet.
+pub(crate) const FUTURE: &str = "future:";
+
 /// The provider of the built-in tools.
 const BUILT_IN: &str = "builtin";
 
 /// Groups with tools that read or write paths. Denying a path to such a group would leave it open
 /// to every other tool.
-const PATH_GROUPS: [&str; 5] = ["read-only", "destructive", "open-world", "files", "search"];
+const PATH_GROUPS: [&str; 6] = [
+    "read-only",
+    "changes",
+    "destructive",
+    "open-world",
+    "files",
+    "search",
+];
 
 /// A parsed entry of an `allow`, `ask` or `deny` list.
 #[derive(Debug, Clone)]
@@ -40,6 +52,10 @@ pub struct Rule {
     pub(crate) selector: Selector,
     /// Which inputs it applies to; all if there is none.
     pub(crate) pattern: Option<Pattern>,
+    /// Which actions of the tool it applies to; all if there is none.
+    pub(crate) action: Option<ActionPattern>,
+    /// Whether its tool or group need not exist yet.
+    pub(crate) is_future: bool,
     /// The condition on what was read.
     pub(crate) after: AfterReading,
     /// Who decides where it is not clear whether it applies.
@@ -101,8 +117,8 @@ pub(crate) enum Selector {
     Like(String),
     /// Tools in a group.
     Group(String),
-    /// Every tool that reads, or writes, a path the pattern matches.
-    Accesses(PathMode),
+    /// Every tool with an access of this kind that the pattern matches.
+    Accesses(AccessWord),
 }
 
 /// Why a rule was refused.
@@ -130,8 +146,12 @@ pub enum RuleErrorKind {
     Climbs,
     /// The pattern starts or ends with whitespace.
     Whitespace,
-    /// What follows `domain:` is not a host.
+    /// What follows `domain:` or is in `host(…)` is not a host.
     NotAHost,
+    /// What follows `db:` or is in `db(…)` is not a database.
+    NotADatabase,
+    /// What follows `message:` or is in `message(…)` is not a channel and a target.
+    NotAMessage,
     /// A path in `deny` or `ask` limited to the tools of a group.
     GroupPath,
     /// `bash(@name)` in `allow`, or with a name that stands for no commands.
@@ -142,6 +162,8 @@ pub enum RuleErrorKind {
     CommandWildcard,
     /// `after` with a rule in an `allow` list that names one tool.
     AfterName,
+    /// `future:` with a rule that holds for tools of any time.
+    Future,
 }
 
 impl Rule {
@@ -159,17 +181,28 @@ impl Rule {
         if text.is_empty() {
             return Err(refuse(RuleErrorKind::Empty));
         }
-        let (tool, pattern) = split(text).map_err(refuse)?;
+        let (written, is_future) = without_future(text);
+        let (tool, inside) = split(written).map_err(refuse)?;
         let selector = Selector::parse(tool).ok_or_else(|| refuse(RuleErrorKind::Tool))?;
+        // A tool of such a name is named with its provider.
+        let word = inside.and_then(|_| AccessWord::reserved(tool));
+        let selector = word.map_or(selector, Selector::Accesses);
         let reach = match verdict {
             Verdict::Allow => PatternScope::Exact,
             Verdict::Ask | Verdict::Deny => PatternScope::Wide,
         };
         let commands = selector.is_command_tool();
-        let pattern = match pattern {
-            None => None,
-            Some(text) if commands => Some(Pattern::command(text, reach)),
-            Some(text) => Some(Pattern::parse(text, reach)),
+        let action = match inside {
+            Some(text) if !commands && word.is_none() => ActionPattern::parse(text),
+            Some(_) | None => None,
+        };
+        let action = action.transpose().map_err(|error| refuse(error.into()))?;
+        let pattern = match (inside, word) {
+            (None, _) => None,
+            (Some(_), _) if action.is_some() => None,
+            (Some(text), Some(word)) => Some(Pattern::of_access(word, text, reach)),
+            (Some(text), None) if commands => Some(Pattern::command(text, reach)),
+            (Some(text), None) => Some(Pattern::parse(text, reach)),
         };
         let pattern = pattern.transpose().map_err(|error| refuse(error.into()))?;
         if let Some(pattern) = &pattern
@@ -184,6 +217,9 @@ impl Rule {
             (Some(_), PatternScope::Wide) => selector.by_access(),
             (None, _) | (_, PatternScope::Exact) => selector,
         };
+        if is_future && !selector.names_what_must_exist() {
+            return Err(refuse(RuleErrorKind::Future));
+        }
         // A deny over every input is a deny of the tool: it must hide it too.
         let everything =
             reach == PatternScope::Wide && pattern.as_ref().is_some_and(Pattern::is_all);
@@ -202,24 +238,38 @@ impl Rule {
             section,
             selector,
             pattern,
+            action,
+            is_future,
             after: AfterReading::default(),
             in_doubt: InDoubt::default(),
             origin,
         })
     }
 
-    /// Whether the rule matches an example given with it: a command for a command tool, a host for
-    /// `domain:`, a path otherwise, a tool name if there is no pattern.
+    /// Whether the rule matches an example given with it: a command for a command tool, an action
+    /// for `action:`, a tool name if there are no parentheses, and otherwise what the pattern is
+    /// about: a path, a host, a database or a message.
     pub(crate) fn speaks_of(&self, example: &str) -> bool {
-        match &self.pattern {
-            None => self.selector.matches_name(example),
-            Some(pattern) if self.selector.is_command_tool() => pattern.speaks_of_script(example),
-            Some(pattern) if pattern.host.is_some() => pattern.matches_host(example),
-            Some(pattern) => pattern
-                .path
-                .as_ref()
-                .is_some_and(|path| path.matches(example)),
+        match (&self.pattern, &self.action) {
+            (None, Some(action)) => action.matches_name(example),
+            (None, None) => self.selector.matches_name(example),
+            (Some(pattern), _) if self.selector.is_command_tool() => {
+                pattern.speaks_of_script(example)
+            }
+            (Some(pattern), _) => pattern.speaks_of(example),
         }
+    }
+
+    /// What stands in the parentheses, if there are any.
+    pub(crate) fn inside(&self) -> Option<&str> {
+        let action = self.action.as_ref().map(|action| action.text.as_str());
+        let pattern = self.pattern.as_ref().map(|pattern| pattern.text.as_str());
+        action.or(pattern)
+    }
+
+    /// Whether it applies to whatever the tool is asked to do.
+    pub(crate) fn is_about_every_input(&self) -> bool {
+        self.inside().is_none()
     }
 
     /// Whether it is about command texts, and restricts.
@@ -286,9 +336,18 @@ impl Selector {
             Self::Provided(_) | Self::Like(_) | Self::Group(_) | Self::Accesses(_) => return self,
         };
         match name.as_str() {
-            "read" => Self::Accesses(PathMode::Read),
-            "write" => Self::Accesses(PathMode::Write),
+            "read" => Self::Accesses(AccessWord::Read),
+            "write" => Self::Accesses(AccessWord::Write),
             _ => self,
+        }
+    }
+
+    /// Whether the lint misses it where it is not registered.
+    fn names_what_must_exist(&self) -> bool {
+        match self {
+            Self::Named(_) | Self::Provided(_) => true,
+            Self::Group(group) => !BUILT_IN_GROUPS.contains(&group.as_str()),
+            Self::Like(_) | Self::Accesses(_) => false,
         }
     }
 
@@ -319,8 +378,7 @@ impl fmt::Display for Selector {
             Self::Provided(key) => key.fmt(f),
             Self::Like(glob) => f.write_str(glob),
             Self::Group(group) => write!(f, "@{group}"),
-            Self::Accesses(PathMode::Read) => f.write_str("read"),
-            Self::Accesses(PathMode::Write) => f.write_str("write"),
+            Self::Accesses(word) => f.write_str(word.as_str()),
         }
     }
 }
@@ -351,6 +409,13 @@ impl RuleError {
                 "the one there is, `bash(@ruinous)`, is for `ask` and `deny`"
             }
             RuleErrorKind::NotAHost => "write the host alone, such as `domain:example.com`",
+            RuleErrorKind::NotADatabase => {
+                "write the name of the database, and `reads` or `writes` for one of the two: \
+                 `db(crm, writes)`"
+            }
+            RuleErrorKind::NotAMessage => {
+                "write the channel and the target, such as `message(slack:#ops)` or `message(slack:*)`"
+            }
             RuleErrorKind::GroupPath => {
                 "use `read(…)` or `write(…)`, which apply to every tool, or `bash(…)` for commands"
             }
@@ -358,6 +423,7 @@ impl RuleError {
             RuleErrorKind::CommandWildcard => {
                 "name the program of one command, such as `bash(npm run *)`, or allow the exact text"
             }
+            RuleErrorKind::Future => "remove `future:`",
             RuleErrorKind::AfterName => {
                 "remove `after`, or move the rule to `ask` or `deny` so that it applies only then"
             }
@@ -390,6 +456,16 @@ impl fmt::Display for RuleError {
             RuleErrorKind::NotAHost => {
                 write!(f, "`{rule}` can never match: `domain:` takes a host name")
             }
+            RuleErrorKind::NotADatabase => write!(
+                f,
+                "`{rule}` can never match: accesses name whole databases, by names without dots"
+            ),
+            RuleErrorKind::NotAMessage => {
+                write!(
+                    f,
+                    "`{rule}` can never match: a message has a channel and a target"
+                )
+            }
             RuleErrorKind::GroupPath => write!(
                 f,
                 "`{rule}` would cover less than it says: tools outside the group still reach the path"
@@ -398,6 +474,10 @@ impl fmt::Display for RuleError {
             RuleErrorKind::CommandWildcard => write!(
                 f,
                 "`{rule}` can never match: in allow, a wildcard matches only words after a named program"
+            ),
+            RuleErrorKind::Future => write!(
+                f,
+                "`future:` changes nothing about `{rule}`: it is for one tool or group that is not there yet"
             ),
             RuleErrorKind::AfterName => write!(
                 f,
@@ -418,6 +498,8 @@ impl From<PatternError> for RuleErrorKind {
             PatternError::Whitespace => Self::Whitespace,
             PatternError::UnknownGroup => Self::CommandGroup,
             PatternError::NotAHost => Self::NotAHost,
+            PatternError::NotADatabase => Self::NotADatabase,
+            PatternError::NotAMessage => Self::NotAMessage,
             PatternError::Glob(error) => Self::Glob(error),
         }
     }
@@ -426,6 +508,14 @@ impl From<PatternError> for RuleErrorKind {
 /// Whether a name matches a name glob.
 pub(crate) fn name_matches(glob: &str, name: &str) -> bool {
     Pattern::command(glob, PatternScope::Wide).is_ok_and(|pattern| pattern.matches_command(name))
+}
+
+/// The rule without `future:`, and whether it had it.
+pub(crate) fn without_future(text: &str) -> (&str, bool) {
+    match text.strip_prefix(FUTURE) {
+        Some(rest) => (rest, true),
+        None => (text, false),
+    }
 }
 
 /// The tool part and the pattern, whitespace kept as written.

@@ -206,6 +206,7 @@ fn doubtful(
             | Access::Host { .. }
             | Access::Database { .. }
             | Access::Message { .. }
-            | Access::RemoteTool { .. } => false,
+            | Access::RemoteTool { .. }
+            | Access::Custom(_) => false,
         })
 }

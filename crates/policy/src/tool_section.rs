@@ -149,6 +149,8 @@ impl Reader<'_> {
             section,
             selector: Selector::Named(tool),
             pattern: None,
+            action: None,
+            is_future: false,
             after: AfterReading::default(),
             in_doubt: InDoubt::default(),
             origin,

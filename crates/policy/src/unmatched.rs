@@ -1,7 +1,8 @@
 //! Rules that name a tool and a pattern, and cannot match anything the tool touches: the author of
-//! `deny = ["deploy(prod.example.com)"]` meant a host, but without `domain:` it is a path. Such a
-//! rule would allow everything it was written to stop, so the call is denied with the form that can
-//! match. Our own tools are known to touch what their patterns are about.
+//! `deny = ["deploy(production)"]` meant a host, but without `domain:` it is a path. Such a rule
+//! would allow everything it was written to stop, so the call is denied with the form that can
+//! match. So does a rule about an action that the tool does not have. Our own tools are known to
+//! touch what their patterns are about.
 
 use haft_contract::{
     Access, ProviderId,
@@ -10,7 +11,8 @@ use haft_contract::{
 
 use crate::{
     engine::CedarPolicy,
-    pattern::PatternKind,
+    host_name,
+    pattern::{Pattern, PatternKind},
     rule::{Rule, Section, Selector},
 };
 
@@ -33,14 +35,15 @@ impl CedarPolicy {
         let accesses = &question.plan.accesses();
         let rule = self.rules.iter().find(|rule| {
             let pattern = rule.pattern.as_ref();
+            let action = rule.action.as_ref();
+            let mut actions = question.tool.actions.iter();
             rule.verdict != Verdict::Allow
                 && names(&rule.selector, question)
                 && holds_for(&rule.section, question)
-                && pattern.is_some_and(|pattern| {
-                    !accesses
-                        .iter()
-                        .any(|access| can_match(pattern.kind(), access))
-                })
+                && (pattern.is_some_and(|pattern| {
+                    !accesses.iter().any(|access| can_match(pattern, access))
+                }) || action
+                    .is_some_and(|action| !actions.any(|known| action.matches(&known.name))))
         })?;
         let reason = format!(
             "{} cannot match anything this call touches, so the call is denied; {}",
@@ -58,7 +61,11 @@ fn names(selector: &Selector, question: &Question<'_>) -> bool {
     match selector {
         Selector::Named(name) => *name == question.tool.key.tool,
         Selector::Provided(key) => key == question.tool.key,
-        Selector::Like(_) | Selector::Group(_) | Selector::Accesses(_) => false,
+        // Whoever wrote `db(x)` may have meant the tool of that name.
+        Selector::Accesses(word) => {
+            word.is_reserved() && word.as_str() == question.tool.key.tool.as_str()
+        }
+        Selector::Like(_) | Selector::Group(_) => false,
     }
 }
 
@@ -78,14 +85,17 @@ fn holds_for(section: &Section, question: &Question<'_>) -> bool {
     }
 }
 
-/// Whether a pattern of this kind can match an access at all.
-fn can_match(kind: PatternKind, access: &Access) -> bool {
+/// Whether such a pattern can match such an access at all.
+fn can_match(pattern: &Pattern, access: &Access) -> bool {
+    let kind = pattern.kind();
     match access {
-        Access::Host { .. } => kind == PatternKind::Host,
-        Access::Command(_) | Access::Process(_) => kind != PatternKind::Host,
-        Access::Path(_) | Access::Database { .. } | Access::Message { .. } => {
-            kind == PatternKind::Path
+        Access::Host { .. } => pattern.host.is_some(),
+        Access::Command(_) | Access::Process(_) => {
+            matches!(kind, PatternKind::Command | PatternKind::Path)
         }
+        Access::Path(_) | Access::Custom(_) => kind == PatternKind::Path,
+        Access::Database { .. } => matches!(kind, PatternKind::Path | PatternKind::Database),
+        Access::Message { .. } => matches!(kind, PatternKind::Path | PatternKind::Message),
         Access::RemoteTool { .. } => false,
     }
 }
@@ -94,10 +104,17 @@ fn can_match(kind: PatternKind, access: &Access) -> bool {
 fn instead(rule: &Rule, accesses: &[Access]) -> String {
     let text = rule.pattern.as_ref().map_or("", |pattern| &pattern.text);
     let selector = &rule.selector;
-    let hosts = accesses
-        .iter()
-        .any(|access| matches!(access, Access::Host { .. }));
-    if hosts {
+    let pattern = rule.pattern.as_ref();
+    let is_host = |pattern: &Pattern| {
+        pattern.kind() == PatternKind::Path && host_name::after_domain(&pattern.text).is_ok()
+    };
+    let hosts = pattern.is_some_and(is_host)
+        && accesses
+            .iter()
+            .any(|access| matches!(access, Access::Host { .. }));
+    if rule.action.is_some() {
+        format!("`{selector}` has no such action; write `{selector}` for every call")
+    } else if hosts {
         format!("write `{selector}(domain:{text})` for a host")
     } else {
         format!("write `{selector}` without a pattern, which matches every call")

@@ -38,6 +38,8 @@ impl CedarPolicy {
             agent,
             listed,
             tool: *tool,
+            // Rules about actions leave the others.
+            tool_action: None,
             call: CallFacts {
                 trusted: facts::is_trusted(tool),
                 accounted: true,

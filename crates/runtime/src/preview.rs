@@ -16,6 +16,7 @@ use haft_contract::{
     Access, ErrorKind, PlanDigest, SealedPlan, ToolError, WorkPath,
     access::{Command, CommandAccess, PathMode},
     context::PreviewContext,
+    custom_access::CustomAccess,
     erased::ParsedInput,
     host::{Question, Verdict},
     ops::{FileKind, FileOps, FileVersion},
@@ -321,7 +322,8 @@ fn command(access: &Access) -> Option<&CommandAccess> {
         | Access::Host { .. }
         | Access::Database { .. }
         | Access::Message { .. }
-        | Access::RemoteTool { .. } => None,
+        | Access::RemoteTool { .. }
+        | Access::Custom(_) => None,
     }
 }
 
@@ -348,7 +350,13 @@ fn from_plan(plan: &SealedPlan) -> impl Iterator<Item = PreviewPart> {
         Access::RemoteTool { provider, tool } => {
             Some(PreviewPart::Note(format!("call {tool} at {provider}")))
         }
+        Access::Custom(custom) => Some(PreviewPart::Note(in_words(custom))),
     })
+}
+
+/// An access of a tool's own kind: `payment eur/120 to acme`.
+fn in_words(custom: &CustomAccess) -> String {
+    format!("{} {}", custom.kind().as_str(), custom.target().as_str())
 }
 
 /// A one-line summary of a plan: the tool, and the strongest thing it does.
@@ -378,6 +386,7 @@ fn summary(plan: &SealedPlan) -> String {
         }) => {
             format!("{tool}: {called} at {provider}")
         }
+        Some(Access::Custom(custom)) => format!("{tool}: {}", in_words(custom)),
     };
     one_line(&line)
 }
@@ -394,7 +403,8 @@ fn strength(access: &Access) -> u8 {
         Access::Process(_) => 3,
         Access::Database { writes: true, .. }
         | Access::Message { .. }
-        | Access::RemoteTool { .. } => 4,
+        | Access::RemoteTool { .. }
+        | Access::Custom(_) => 4,
         Access::Command(_) => 5,
     }
 }

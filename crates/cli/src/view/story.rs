@@ -266,6 +266,7 @@ fn access_in_words(access: &Value) -> String {
         "database" => format!("queries the database {}", field("source")),
         "message" => format!("sends to {} on {}", field("target"), field("channel")),
         "remote_tool" => format!("calls {} of {}", field("tool"), field("provider")),
+        "custom" => format!("uses {} {}", field("kind"), field("target")),
         other => other.replace('_', " "),
     }
 }

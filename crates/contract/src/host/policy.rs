@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use super::{Grant, GrantId, GrantKey, GrantProposal};
 use crate::{
     effects::Effects, identity::Principal, label::Labels, masks::Masks, name::ToolKey,
-    plan::SealedPlan, preview::CommandPreview,
+    plan::SealedPlan, preview::CommandPreview, spec::ActionSpec,
 };
 
 /// Decides about plans. Pure: no I/O, no clock, the same answer for the same question.
@@ -76,6 +76,8 @@ pub struct ToolFacts<'a> {
     pub key: &'a ToolKey,
     /// The groups it is in.
     pub groups: &'a [&'static str],
+    /// The actions that its plans may name.
+    pub actions: &'a [ActionSpec],
     /// Its usual effects.
     pub effects: Effects,
 }

@@ -105,6 +105,7 @@ impl World {
             tool: ToolFacts {
                 key: &self.key,
                 groups: &["files"],
+                actions: &[],
                 effects: Effects::READ_ONLY,
             },
             plan: &self.plans[self.next],

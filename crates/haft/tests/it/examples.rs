@@ -4,6 +4,8 @@
 mod agent_loop;
 #[path = "../../examples/approvals.rs"]
 mod approvals;
+#[path = "../../examples/custom_access.rs"]
+mod custom_access;
 #[path = "../../examples/custom_tool.rs"]
 mod custom_tool;
 #[path = "../../examples/mounted_server.rs"]
@@ -27,6 +29,21 @@ async fn example_custom_tool() {
             r#"progress: 0 % {"words":0}"#,
             r#"progress: 100 % {"words":4}"#,
             r#"answer: {"role":"tool","tool_call_id":"call_1","content":"4 words"}"#,
+        ],
+    );
+}
+
+#[tokio::test]
+async fn example_custom_access() {
+    check(
+        &custom_access::run().await.unwrap(),
+        &[
+            "paid 120 eur to acme",
+            "asked: no rule allows using `payment:usd/120 to acme`, so preset `careful` asks",
+            "paid 120 usd to acme",
+            "denied: `@all(payment:* to casino)` (haft.toml:8) denies using `payment:eur/5 to casino`",
+            "not_in_plan: the call's plan does not name `payment:eur/110 to acme`",
+            "paid in all: 120 eur to acme, 120 usd to acme",
         ],
     );
 }

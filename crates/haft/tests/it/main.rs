@@ -33,6 +33,7 @@ mod panics;
 mod place;
 mod readme;
 mod replaced_rules;
+mod rules_in_code;
 mod sample;
 mod scenarios;
 mod shapes;

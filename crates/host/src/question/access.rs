@@ -46,6 +46,7 @@ fn verb(access: &Value) -> &'static str {
         },
         "message" => "sends to",
         "remote_tool" => "calls",
+        "custom" => "uses",
         _ => "does",
     }
 }
@@ -67,6 +68,7 @@ pub(super) fn object(access: &Value) -> String {
         "database" => format!("database {}", of("source")),
         "message" => format!("{} on {}", of("target"), of("channel")),
         "remote_tool" => format!("{} at {}", of("tool"), of("provider")),
+        "custom" => format!("{} {}", of("name"), of("target")),
         // An access this version does not know is shown as recorded.
         _ => access.to_string(),
     };

@@ -78,11 +78,14 @@ fn happens(form: &Map<String, Value>, room: RoomForText) -> Vec<TextLine> {
     lines
 }
 
-/// Whether a note only repeats an access that is shown: `call create_issue at github`.
+/// Whether a note only repeats an access that is shown: `call create_issue at github`, `payment
+/// eur/120 to acme`.
 fn is_shown_access(note: &Value, form: &Map<String, Value>) -> bool {
-    items(form.get("accesses")).any(|access| {
-        text(access.get("kind")) == "remote_tool"
-            && visible::line(text(note.get("text"))) == format!("call {}", access::object(access))
+    let note = visible::line(text(note.get("text")));
+    items(form.get("accesses")).any(|access| match text(access.get("kind")) {
+        "remote_tool" => note == format!("call {}", access::object(access)),
+        "custom" => note == access::object(access),
+        _ => false,
     })
 }
 

@@ -114,7 +114,7 @@ fn strength(access: &Value) -> u8 {
         "database" if access.get("writes").and_then(Value::as_bool) == Some(false) => 1,
         "host" => 2,
         "process" => 3,
-        "path" | "database" | "message" | "remote_tool" => 4,
+        "path" | "database" | "message" | "remote_tool" | "custom" => 4,
         // A command, and whatever this version does not know.
         _ => 5,
     }

@@ -15,7 +15,7 @@ use crate::{
     engine::JudgedQuestion,
     facts::{CallFacts, CommandPart, CommandReading, Item},
     judge::DecidingCause,
-    pattern::{Pattern, TextPattern},
+    pattern::{Pattern, PatternKind, TextPattern},
     rule::{Selector, name_matches},
     segment::is_confined,
     shell::{Segment, TouchOrigin, Value},
@@ -25,7 +25,7 @@ impl GrantRule {
     /// Whether it answers for the person who would be asked about this.
     pub(super) fn covers(&self, question: &Question<'_>, judged: &JudgedQuestion<'_>) -> bool {
         let crosses = CallFacts::of(question).crosses && self.selector.is_by_pattern();
-        if !self.selects(&question.tool) || crosses {
+        if !self.selects(&question.tool) || !self.is_for_action(question) || crosses {
             return false;
         }
         let Item { access, part, .. } = judged.item;
@@ -42,6 +42,12 @@ impl GrantRule {
             }
             (Some(access), CommandPart::Whole) => self.covers_access(access),
         }
+    }
+
+    fn is_for_action(&self, question: &Question<'_>) -> bool {
+        let planned = question.plan.action();
+        let action = self.action.as_ref();
+        action.is_none_or(|action| planned.is_some_and(|planned| action.matches(planned)))
     }
 
     fn selects(&self, tool: &ToolFacts<'_>) -> bool {
@@ -115,9 +121,17 @@ impl GrantRule {
         };
         match access {
             Access::Path(path) => covers_path(pattern, path),
-            Access::Host { host, .. } => pattern.matches_host(host),
-            Access::Database { source, .. } => says(source),
-            Access::Message { channel, target } => says(&format!("{channel}:{target}")),
+            // A file and a host may have one name, and a person was asked about one of them.
+            Access::Host { host, .. } => {
+                pattern.kind() == PatternKind::Host && pattern.matches_host(host)
+            }
+            Access::Database { source, writes } => {
+                says(source) || pattern.matches_database(source, *writes)
+            }
+            Access::Message { channel, target } => {
+                says(&format!("{channel}:{target}")) || pattern.matches_message(channel, target)
+            }
+            Access::Custom(custom) => says(&custom.to_string()),
             Access::Command(_) | Access::Process(_) | Access::RemoteTool { .. } => false,
         }
     }

@@ -74,6 +74,8 @@ impl GrantRule {
             words,
             command,
             host,
+            database,
+            message,
             ..
         } = pattern;
         match path.as_ref().map(|path| &path.shape) {
@@ -83,10 +85,15 @@ impl GrantRule {
             Some(PathShape::Glob { stem, .. }) => add(PatternKey::Glob(stem)),
             None => {}
         }
-        match words {
-            Some(TextPattern::Literal(text)) => add(PatternKey::Text(text)),
-            Some(TextPattern::Wild(_)) => add(PatternKey::WildText),
-            None => {}
+        let database = database.as_ref().map(|database| &database.source);
+        for text in [words.as_ref(), database, message.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            match text {
+                TextPattern::Literal(text) => add(PatternKey::Text(text)),
+                TextPattern::Wild(_) => add(PatternKey::WildText),
+            }
         }
         if let Some(command) = command {
             let words: Vec<&str> = command.leading_words().take(MAX_WORDS).collect();
@@ -164,6 +171,7 @@ impl<'a> QuestionKeys<'a> {
             }
             Access::Database { source, .. } => self.add_text(source),
             Access::Message { channel, target } => self.add_text(&format!("{channel}:{target}")),
+            Access::Custom(custom) => self.add_text(&custom.to_string()),
             Access::Command(_) | Access::Process(_) | Access::RemoteTool { .. } => {}
         }
     }

@@ -33,6 +33,7 @@ pub fn is_never_offered(plan: &SealedPlan) -> bool {
         | Access::Host { .. }
         | Access::Database { .. }
         | Access::Message { .. }
-        | Access::RemoteTool { .. } => false,
+        | Access::RemoteTool { .. }
+        | Access::Custom(_) => false,
     })
 }

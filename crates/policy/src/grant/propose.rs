@@ -224,6 +224,7 @@ fn exact(tool: &str, access: &Access) -> Option<(GrantBreadth, String)> {
         Access::Message { channel, target } => {
             exact(text_rule(tool, &format!("{channel}:{target}")))
         }
+        Access::Custom(custom) => exact(text_rule(tool, &custom.to_string())),
         Access::Process(_) | Access::RemoteTool { .. } => {
             Some((GrantBreadth::Program, tool.to_owned()))
         }

@@ -14,9 +14,10 @@ use haft_contract::{
 
 use super::runner::{is_known_module, is_runner};
 use crate::{
+    action_pattern::ActionPattern,
     cache::Generations,
-    pattern::{Pattern, TextPattern},
-    rule::{Rule, RuleError, Section, Selector},
+    pattern::{Pattern, PatternKind, TextPattern},
+    rule::{Rule, RuleError, RuleErrorKind, Section, Selector},
     shell,
 };
 
@@ -31,6 +32,7 @@ const COMMAND_TOOLS: [&str; 2] = ["bash", "process"];
 pub struct GrantRule {
     pub(super) selector: Selector,
     pub(super) pattern: Option<Pattern>,
+    pub(super) action: Option<ActionPattern>,
     text: String,
 }
 
@@ -70,6 +72,11 @@ impl GrantRule {
         };
         let rule = Rule::parse(text, Verdict::Allow, Section::Everyone, origin)
             .map_err(GrantRefusal::Rule)?;
+        if rule.is_future {
+            // A person is asked about a tool that is there.
+            let error = RuleError::new(text, RuleErrorKind::Future);
+            return Err(GrantRefusal::Rule(error));
+        }
         let many = match &rule.selector {
             Selector::Named(_) | Selector::Provided(_) => false,
             Selector::Like(_) => COMMAND_TOOLS
@@ -83,6 +90,7 @@ impl GrantRule {
         let grant = Self {
             selector: rule.selector,
             pattern: rule.pattern,
+            action: rule.action,
             text: text.to_owned(),
         };
         match &grant.pattern {
@@ -104,14 +112,20 @@ impl GrantRule {
     /// What granting it means, in one sentence.
     pub fn meaning(&self) -> String {
         let tool = &self.selector;
+        if let Some(action) = &self.action {
+            return format!("every use of `{tool}` for its action `{}`", action.name());
+        }
         let Some(pattern) = &self.pattern else {
             return format!("every use of `{tool}`, whatever its input");
         };
-        if let Some(TextPattern::Literal(host)) = &pattern.host {
-            return format!("`{tool}` may reach the host `{host}`");
-        }
-        if pattern.host.is_some() {
-            return format!("`{tool}` may reach every host like `{}`", pattern.text);
+        match (pattern.kind(), &pattern.host) {
+            (PatternKind::Host, Some(TextPattern::Literal(host))) => {
+                return format!("`{tool}` may reach the host `{host}`");
+            }
+            (PatternKind::Host, _) => {
+                return format!("`{tool}` may reach every host like `{}`", pattern.text);
+            }
+            _ => {}
         }
         if self.selector.is_command_tool() {
             return command_meaning(pattern);

@@ -19,7 +19,7 @@ use crate::world::{Call, check, path, policy, through, workspace};
 const CAREFUL: &str = "[policy]\npreset = \"careful\"\n";
 
 /// A grant for the workspace of the user `ada`, as in [`Call`].
-fn grant(rule: &str) -> Grant {
+pub(crate) fn grant(rule: &str) -> Grant {
     Grant {
         id: GrantId::new(),
         tenant: TenantId::parse("local").unwrap(),
@@ -207,7 +207,7 @@ fn a_grant_never_opens_a_denial() {
         assert_eq!(with(&denying, &call, &rules).verdict, Verdict::Deny);
     }
     // A rule that can match nothing denies everything its tool does.
-    let unmatched = policy("[policy]\ndeny = [\"deploy(prod.example.com)\"]");
+    let unmatched = policy("[policy]\ndeny = [\"deploy(production)\"]");
     let host = Access::Host {
         host: "test.example.com".to_owned(),
         port: 443,

@@ -19,6 +19,7 @@ mod labels;
 mod load;
 mod masks;
 mod mistakes;
+mod notation;
 mod presets;
 mod properties;
 mod reference;

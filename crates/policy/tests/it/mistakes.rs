@@ -205,11 +205,11 @@ fn a_deny_with_a_pattern_that_cannot_match_denies_and_says_which_can() {
         host: host.to_owned(),
         port: 443,
     };
-    let rules = policy("[policy]\nallow = [\"deploy\"]\ndeny = [\"deploy(prod.example.com)\"]");
+    let rules = policy("[policy]\nallow = [\"deploy\"]\ndeny = [\"deploy(production)\"]");
     for name in ["prod.example.com", "test.example.com"] {
         let decision = Call::from("embedded", "deploy", vec![host(name)]).decide(&rules);
         assert_eq!(decision.verdict, Deny);
-        let says = "write `deploy(domain:prod.example.com)` for a host";
+        let says = "write `deploy(domain:production)` for a host";
         assert!(decision.reason.contains(says), "{}", decision.reason);
     }
     let decision = Call::from("embedded", "deploy", Vec::new()).decide(&rules);
@@ -242,7 +242,7 @@ fn a_deny_that_cannot_match_denies_to_those_it_is_for() {
         };
         Call::from("embedded", "deploy", vec![host]).started_by("lead")
     };
-    let rule = "deny = [\"deploy(prod.example.com)\"]";
+    let rule = "deny = [\"deploy(production)\"]";
     for (section, expect) in [
         ("[agents.lead]", Deny),
         ("[users.ada]", Deny),
@@ -264,8 +264,7 @@ fn a_deny_that_cannot_match_denies_to_those_it_is_for() {
         let decision = call().decide(&rules);
         assert_eq!(decision.verdict, expect, "{section}: {}", decision.reason);
     }
-    let rules =
-        policy("[policy]\nallow = [\"deploy\"]\ndeny = [\"embedded/deploy(prod.example.com)\"]");
+    let rules = policy("[policy]\nallow = [\"deploy\"]\ndeny = [\"embedded/deploy(production)\"]");
     let decision = call().decide(&rules);
     assert_eq!(decision.verdict, Deny, "{}", decision.reason);
 }

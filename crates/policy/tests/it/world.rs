@@ -3,8 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
-    Access, AgentId, Effects, Label, Labels, Masks, PlanParts, Principal, ProviderId, SealedPlan,
-    SessionId, SessionKind, ToolKey, ToolName, UserId, WorkPath, WorkspaceId,
+    Access, ActionSpec, AgentId, Deadline, Effects, Label, Labels, Masks, PlanParts, Principal,
+    ProviderId, SealedPlan, SessionId, SessionKind, ToolKey, ToolName, ToolSpec, UserId, WorkPath,
+    WorkspaceId,
     access::{Command, ProcessAccess, ProcessAct, RunningCommand},
     background::ProcessId,
     host::{Decision, GrantedWorkspace, Policy as _, Question, ToolFacts, Verdict, Visibility},
@@ -48,6 +49,8 @@ pub(crate) struct Call {
     pub(crate) principal: Principal,
     pub(crate) key: ToolKey,
     pub(crate) groups: Vec<&'static str>,
+    /// The actions the tool says it has.
+    pub(crate) actions: Vec<ActionSpec>,
     pub(crate) parts: PlanParts,
     /// The parts, sealed.
     pub(crate) plan: SealedPlan,
@@ -94,6 +97,7 @@ impl Call {
             principal,
             key,
             groups,
+            actions: Vec::new(),
             plan: parts.clone().seal(),
             parts,
         }
@@ -167,6 +171,16 @@ impl Call {
         self
     }
 
+    /// The call of an action, of a tool that has these.
+    pub(crate) fn action(mut self, action: &'static str, of: &[&'static str]) -> Self {
+        let spec = of.iter().fold(ToolSpec::new("t", "d"), |spec, name| {
+            spec.action(*name, Deadline::default())
+        });
+        self.actions = spec.actions;
+        self.parts.action = Some(action.into());
+        self.sealed()
+    }
+
     pub(crate) fn tier(mut self, tier: Tier) -> Self {
         self.parts.tier = tier;
         self.sealed()
@@ -203,6 +217,7 @@ impl Call {
         ToolFacts {
             key: &self.key,
             groups: &self.groups,
+            actions: &self.actions,
             effects: self.parts.effects,
         }
     }

@@ -6,6 +6,7 @@
 
 mod background;
 pub(crate) mod changes;
+mod claim;
 pub(crate) mod confinement;
 mod files;
 mod memory;

@@ -15,7 +15,11 @@ use super::Guard;
 
 impl Guard {
     /// Fails unless an access of the plan matches what the tool asks for.
-    fn planned(&self, what: &str, is_it: impl Fn(&Access) -> bool) -> Result<(), OpsError> {
+    pub(super) fn planned(
+        &self,
+        what: &str,
+        is_it: impl Fn(&Access) -> bool,
+    ) -> Result<(), OpsError> {
         self.still_wanted()?;
         if self.plan.accesses().iter().any(is_it) {
             return Ok(());
@@ -26,7 +30,7 @@ impl Guard {
         ))
     }
 
-    fn planned_host(&self, host: &Host, port: u16) -> Result<(), OpsError> {
+    pub(super) fn planned_host(&self, host: &Host, port: u16) -> Result<(), OpsError> {
         self.planned(
             &format!("the host `{host}:{port}`"),
             |access| match access {
@@ -37,6 +41,41 @@ impl Guard {
                 _ => false,
             },
         )
+    }
+
+    /// Write access includes reading.
+    pub(super) fn planned_query(&self, wanted: &str, writes_too: bool) -> Result<(), OpsError> {
+        let source = format!("the database `{wanted}`");
+        let what = if writes_too {
+            format!("writing to {source}")
+        } else {
+            source
+        };
+        self.planned(&what, |access| match access {
+            Access::Database { source, writes } => source == wanted && (*writes || !writes_too),
+            _ => false,
+        })
+    }
+
+    pub(super) fn planned_message(&self, over: &str, to: &str) -> Result<(), OpsError> {
+        self.planned(
+            &format!("a message to `{to}` over `{over}`"),
+            |access| match access {
+                Access::Message { channel, target } => channel == over && target == to,
+                _ => false,
+            },
+        )
+    }
+
+    pub(super) fn planned_remote_tool(&self, provider: &str, tool: &str) -> Result<(), OpsError> {
+        let what = format!("the tool `{tool}` of `{provider}`");
+        self.planned(&what, |access| match access {
+            Access::RemoteTool {
+                provider: named,
+                tool: its,
+            } => named == provider && its == tool,
+            _ => false,
+        })
     }
 }
 
@@ -63,19 +102,7 @@ impl NetOps for Guard {
 impl DatabaseOps for Guard {
     fn query<'a>(&'a self, query: DatabaseQuery<'a>) -> BoxFuture<'a, Result<Rows, OpsError>> {
         Box::pin(async move {
-            let source = format!("the database `{}`", query.source);
-            let what = if query.writes {
-                format!("writing to {source}")
-            } else {
-                source
-            };
-            // Write access includes reading.
-            self.planned(&what, |access| match access {
-                Access::Database { source, writes } => {
-                    source == query.source && (*writes || !query.writes)
-                }
-                _ => false,
-            })?;
+            self.planned_query(query.source, query.writes)?;
             self.operations().world.databases.query(query).await
         })
     }
@@ -84,14 +111,7 @@ impl DatabaseOps for Guard {
 impl MessageOps for Guard {
     fn send<'a>(&'a self, message: OutgoingMessage<'a>) -> BoxFuture<'a, Result<(), OpsError>> {
         Box::pin(async move {
-            let (to, over) = (message.target, message.channel);
-            self.planned(
-                &format!("a message to `{to}` over `{over}`"),
-                |access| match access {
-                    Access::Message { channel, target } => channel == over && target == to,
-                    _ => false,
-                },
-            )?;
+            self.planned_message(message.channel, message.target)?;
             self.operations().world.messages.send(message).await
         })
     }
@@ -99,14 +119,7 @@ impl MessageOps for Guard {
 
 impl RemoteToolOps for Guard {
     fn admit(&self, provider: &str, tool: &str) -> Result<(), OpsError> {
-        let what = format!("the tool `{tool}` of `{provider}`");
-        self.planned(&what, |access| match access {
-            Access::RemoteTool {
-                provider: named,
-                tool: its,
-            } => named == provider && its == tool,
-            _ => false,
-        })?;
+        self.planned_remote_tool(provider, tool)?;
         self.operations().world.remote_tools.admit(provider, tool)
     }
 }

@@ -167,5 +167,10 @@ fn access(access: &Access) -> Value {
         Access::RemoteTool { provider, tool } => {
             json!({"kind": "remote_tool", "provider": provider, "tool": tool})
         }
+        Access::Custom(custom) => json!({
+            "kind": "custom",
+            "name": custom.kind().as_str(),
+            "target": custom.target().as_str(),
+        }),
     }
 }

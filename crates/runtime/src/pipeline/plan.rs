@@ -212,7 +212,8 @@ pub(super) async fn resolve_accesses(
             Access::Host { .. }
             | Access::Database { .. }
             | Access::Message { .. }
-            | Access::RemoteTool { .. } => None,
+            | Access::RemoteTool { .. }
+            | Access::Custom(_) => None,
         };
         versions.push(version);
         said.accesses.push(access);
@@ -310,7 +311,10 @@ fn honest_effects(said: &Plan) -> Effects {
     let changes = |access: &Access| match access {
         Access::Path(path) => path.mode == PathMode::Write,
         Access::Database { writes, .. } => *writes,
-        Access::Command(_) | Access::Process(_) | Access::Message { .. } => true,
+        // Nobody but the tool knows what such an access does.
+        Access::Command(_) | Access::Process(_) | Access::Message { .. } | Access::Custom(_) => {
+            true
+        }
         Access::Host { .. } | Access::RemoteTool { .. } => false,
     };
     let mut effects = said.effects;

@@ -97,6 +97,7 @@ pub async fn run(started: StartedCall) -> FinishedCall {
         search: Arc::<Guard>::clone(&guard),
         repository: Arc::<Guard>::clone(&guard),
         world: guarded_world(&guard),
+        claims: Arc::<Guard>::clone(&guard),
         spilled: Arc::<Guard>::clone(&guard),
         background: Arc::<Guard>::clone(&guard),
         todo: Arc::<Guard>::clone(&guard),

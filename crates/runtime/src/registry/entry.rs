@@ -142,6 +142,7 @@ impl Entry {
         ToolFacts {
             key: &self.key,
             groups: &self.spec.groups,
+            actions: &self.spec.actions,
             effects: self.spec.effects,
         }
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use haft_contract::{
-    Access, BoxFuture, Effects, ErrorKind, Terminal,
+    Access, BoxFuture, Effects, ErrorKind, Terminal, WorkPath,
     egress::Host,
     ops::{
         DatabaseOps, DatabaseQuery, Fetch, FetchResponse, MessageOps, NetOps, NetStream, OpsError,
@@ -97,6 +97,39 @@ impl RemoteToolOps for Reached {
     }
 }
 
+fn path(text: &str) -> WorkPath {
+    WorkPath::relative(text).unwrap()
+}
+
+/// An access in words.
+fn claimed(words: &[&str]) -> Access {
+    let text = |word: &str| word.to_owned();
+    match words {
+        ["read", file] => Access::read(path(file)),
+        ["tree", directory] => Access::read_tree(path(directory)),
+        ["write", file] => Access::write(path(file)),
+        ["run", program] => Access::argv(vec![text(program)], WorkPath::root()),
+        ["connect", host, port] => Access::Host {
+            host: text(host),
+            port: port.parse().unwrap(),
+        },
+        ["query", source, writes] => Access::Database {
+            source: text(source),
+            writes: *writes == "true",
+        },
+        ["send", channel, target] => Access::Message {
+            channel: text(channel),
+            target: text(target),
+        },
+        ["remote", provider, tool] => Access::RemoteTool {
+            provider: text(provider),
+            tool: text(tool),
+        },
+        [kind, target] => Access::custom(kind, target).unwrap(),
+        _ => panic!("{words:?}"),
+    }
+}
+
 /// A tool whose plan names one of each, and which does what its input says.
 fn rogue() -> Scripted {
     let tool = Scripted::new("rogue", |input, cx| async move {
@@ -140,6 +173,7 @@ fn rogue() -> Scripted {
                 cx.messages().send(message).await?;
             }
             ["remote", provider, tool] => cx.remote_tools().admit(provider, tool)?,
+            ["claim", ..] => cx.claim(&claimed(&words[1..]))?,
             _ => panic!("{words:?}"),
         }
         Ok(json!("done"))
@@ -166,6 +200,9 @@ fn rogue() -> Scripted {
                 provider: "mcp__wiki".to_owned(),
                 tool: "search".to_owned(),
             },
+            Access::custom("payment", "eur/120").unwrap(),
+            Access::read_tree(path("docs")),
+            Access::write(path("out")),
         ]
     };
     tool.effects(Effects::UNKNOWN).accesses(named)
@@ -209,6 +246,49 @@ async fn a_tool_reaches_nothing_that_its_plan_does_not_name() {
         assert_eq!(kind, ErrorKind::NotInPlan, "{unplanned}");
         assert_eq!(outcome.facts.denied_by, Some(DeniedBy::Sandbox));
         assert_eq!(reached.take(), Vec::<String>::new(), "{unplanned}");
+    }
+}
+
+/// What a tool touches by means of its own is held to the plan where the tool claims it.
+#[tokio::test]
+async fn a_tool_claims_only_what_its_plan_names() {
+    let harness = Harness::memory().tools(vec![rogue().tool()]).build();
+    for planned in [
+        "payment eur/120",
+        "read docs/a",
+        "tree docs",
+        "write out",
+        "read out",
+        "connect EXAMPLE.com 443",
+        "query books false",
+        "query stock true",
+        "send team ada",
+        "remote mcp__wiki search",
+    ] {
+        let does = format!("claim {planned}");
+        harness.call("rogue", json!({"does": does})).await;
+    }
+    for unplanned in [
+        "payment eur/121",
+        "payment eur/12",
+        "payment eur/*",
+        "transfer eur/120",
+        "read secret",
+        "tree .",
+        "write docs/a",
+        "run false",
+        "connect example.com 80",
+        "connect not/a/host 443",
+        "query books true",
+        "send team bob",
+        "remote mcp__wiki delete",
+    ] {
+        let does = format!("claim {unplanned}");
+        let outcome = harness.fail("rogue", json!({"does": does})).await;
+        assert_eq!(outcome.terminal, Terminal::Denied, "{unplanned}");
+        let kind = outcome.error.as_ref().unwrap().kind;
+        assert_eq!(kind, ErrorKind::NotInPlan, "{unplanned}");
+        assert_eq!(outcome.facts.denied_by, Some(DeniedBy::Sandbox));
     }
 }
 

@@ -203,6 +203,7 @@ fn access(access: &Access) -> Value {
         Access::Database { source, writes: _ } => source.clone(),
         Access::Message { channel, target } => format!("{channel}:{target}"),
         Access::RemoteTool { provider, tool } => format!("{provider}/{tool}"),
+        Access::Custom(custom) => custom.to_string(),
     };
     json!({ "kind": access.kind(), "text": text })
 }

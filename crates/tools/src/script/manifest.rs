@@ -415,7 +415,7 @@ fn own_hosts(written: &[String]) -> Result<Vec<(Host, u16)>, ManifestError> {
 
 fn groups(written: &[String]) -> Result<Vec<&'static str>, ManifestError> {
     /// Which tools are in them follows from their effects.
-    const DERIVED: [&str; 4] = ["all", "read-only", "destructive", "open-world"];
+    const DERIVED: [&str; 5] = ["all", "read-only", "changes", "destructive", "open-world"];
     /// Which tools are in them decides how rules are read.
     const KINDS: [&str; 2] = ["process", "script"];
     let mut groups = Vec::new();
