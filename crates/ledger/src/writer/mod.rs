@@ -15,8 +15,9 @@ mod write;
 
 use std::{
     collections::HashSet,
+    convert::Infallible,
     fs::{File, TryLockError},
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, atomic::Ordering, mpsc},
     thread::JoinHandle,
     time::Duration,
 };
@@ -87,6 +88,7 @@ pub(crate) struct OpenedWriter {
     pub(crate) found: OpeningFindings,
     pub(crate) thread: JoinHandle<()>,
     pub(crate) stopped: oneshot::Receiver<Result<(), LedgerError>>,
+    pub(crate) ended: mpsc::Receiver<Infallible>,
 }
 
 /// What the writer shares with readers.
@@ -124,6 +126,7 @@ pub(crate) async fn start(options: LedgerOptions) -> Result<OpenedWriter, OpenEr
     let redactor = Arc::new(Redactor::new(secrets));
     let (ready, opened) = oneshot::channel();
     let (stopping, stopped) = oneshot::channel();
+    let (ending, ended) = mpsc::channel();
     let parts = (
         Arc::clone(&queue),
         Arc::clone(&counting),
@@ -135,6 +138,8 @@ pub(crate) async fn start(options: LedgerOptions) -> Result<OpenedWriter, OpenEr
         .name("haft-ledger".to_owned())
         .spawn(move || {
             let (queue, counting, redactor) = parts;
+            // Dropped last, when nothing of this thread is left to write.
+            let _ending = ending;
             let _guard = StopGuard(Arc::clone(&queue));
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -156,7 +161,8 @@ pub(crate) async fn start(options: LedgerOptions) -> Result<OpenedWriter, OpenEr
                                 runtime: Handle::current(),
                             };
                             if ready.send(Ok((shared, found))).is_ok() {
-                                // An error means that the ledger was dropped without closing.
+                                // An error means that nobody waits in a runtime: the ledger was
+                                // dropped.
                                 let _ = stopping.send(writer.run().await);
                             }
                         }
@@ -171,8 +177,8 @@ pub(crate) async fn start(options: LedgerOptions) -> Result<OpenedWriter, OpenEr
             }
         })
         .map_err(OpenError::Thread)?;
-    let ended = || OpenError::Thread(std::io::Error::other("it ended while opening"));
-    let (shared, found) = opened.await.map_err(|_| ended())??;
+    let no_answer = || OpenError::Thread(std::io::Error::other("it ended while opening"));
+    let (shared, found) = opened.await.map_err(|_| no_answer())??;
     Ok(OpenedWriter {
         queue,
         counting,
@@ -181,6 +187,7 @@ pub(crate) async fn start(options: LedgerOptions) -> Result<OpenedWriter, OpenEr
         found,
         thread,
         stopped,
+        ended,
     })
 }
 
