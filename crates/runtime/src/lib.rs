@@ -10,6 +10,7 @@
 mod acceptance;
 mod background;
 mod builder;
+mod call_stage;
 mod capture;
 mod change_history;
 mod clock;
@@ -41,10 +42,12 @@ mod workspace;
 
 pub use self::{
     builder::{BuildError, RuntimeBuilder},
+    call_stage::CallStage,
     clock::SystemClock,
     digest::digest_of,
     event_channel::{EVENTS_HELD, EventQueue, EventReceiver, event_channel},
     grant_finder::PolicyGrantFinder,
+    in_flight::{InFlightCall, ShutdownReport},
     limits::{Limits, OPEN_APPROVALS, OutputLimits, ProcessLimits},
     loops::{LOOP_GUARD, LoopGuard},
     nobody::NobodyToAsk,

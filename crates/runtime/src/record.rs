@@ -14,12 +14,15 @@ use haft_contract::{
     progress::ProgressNote,
 };
 
+use crate::call_stage::StageMark;
+
 /// Collects the events of one call and passes them on.
 pub(crate) struct Recording {
     call: CallId,
     clock: Arc<dyn Clock>,
     sinks: Arc<[Arc<dyn EventSink>]>,
     record: Box<dyn CallRecord>,
+    stage: StageMark,
     state: Mutex<State>,
 }
 
@@ -40,12 +43,14 @@ impl Recording {
         clock: Arc<dyn Clock>,
         sinks: Arc<[Arc<dyn EventSink>]>,
         record: Box<dyn CallRecord>,
+        stage: StageMark,
     ) -> Self {
         Self {
             call,
             clock,
             sinks,
             record,
+            stage,
             state: Mutex::new(State {
                 pending: Vec::with_capacity(EXPECTED_EVENTS),
                 tool: None,
@@ -59,7 +64,8 @@ impl Recording {
     /// The recording of a call that is only planned: no listener sees it, nothing is kept, and it
     /// cannot be started.
     pub(crate) fn of_dry_run(call: CallId, clock: Arc<dyn Clock>) -> Self {
-        Self::new(call, clock, Arc::default(), Box::new(NothingRecorded))
+        let record = Box::new(NothingRecorded);
+        Self::new(call, clock, Arc::default(), record, StageMark::default())
     }
 
     /// The call that is recorded.
@@ -80,6 +86,7 @@ impl Recording {
 
     /// Sends an event to listeners now, and to the ledger with the next group.
     pub(crate) fn note(&self, event: CallEvent) {
+        self.stage.follow(&event);
         let recorded = event.is_recorded();
         if !recorded && !self.is_watched() {
             return;
@@ -160,6 +167,7 @@ impl Recording {
         events.push(happened);
         self.record.append(events, durability).await?;
         self.state().started = true;
+        self.stage.set_running();
         if let Some(happened) = told {
             for sink in self.sinks.iter() {
                 sink.happened(&happened);
