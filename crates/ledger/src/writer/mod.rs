@@ -226,7 +226,7 @@ impl Writer {
         counting: Arc<LedgerCounters>,
         redactor: Arc<Redactor>,
     ) -> Result<(Self, OpeningFindings), OpenError> {
-        let directory = Arc::new(PrivateDirectory::open(&options.directory)?);
+        let directory = Arc::new(open_store::open_directory(&options)?);
         // One process at a time migrates the schema and settles what others left behind.
         let _turn = opening_turn(&directory).await?;
         let store = open_store(&options, &directory)?;
