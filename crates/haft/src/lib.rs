@@ -30,6 +30,7 @@
 mod builder;
 mod closures;
 mod embedded;
+mod host;
 pub mod model;
 pub mod prelude;
 
@@ -38,9 +39,13 @@ pub use haft_contract as contract;
 /// Registry and pipeline.
 pub use haft_runtime as runtime;
 
-pub use self::{builder::HaftBuilder, embedded::Haft};
+pub use self::{
+    builder::{HaftBuilder, HostBuilder, ManyWorkspaces, SingleWorkspace},
+    embedded::Haft,
+    host::{Host, WorkspaceHandle},
+};
 /// Commands are sandboxed by a helper process. A program that uses its own executable as the helper
-/// calls [`helper::run_if_asked`] first in `main`.
+/// calls [`helper::exit_if_asked`] first in `main`.
 pub use haft_backends::helper;
 pub use haft_backends::{LocalBackend, LocalOptions};
 pub use haft_host::{
@@ -49,7 +54,7 @@ pub use haft_host::{
 };
 pub use haft_ledger::{Recovery, StoredLedger};
 pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset};
-pub use haft_runtime::{Limits, Runtime};
+pub use haft_runtime::{CallStage, InFlightCall, Limits, Runtime, ShutdownReport};
 pub use haft_sandbox as sandbox;
 pub use haft_tools::{builtins, factory, script};
 

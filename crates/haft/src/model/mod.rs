@@ -14,11 +14,12 @@ use std::{fmt, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use haft_contract::{
-    Arguments, CallId, CallRequest, Content, ErrorKind, Facts, Outcome, Principal, Terminal,
-    content::ResourceBody, outcome::Failure,
+    Arguments, CallId, Content, ErrorKind, Facts, Outcome, Terminal, content::ResourceBody,
+    outcome::Failure,
 };
-use haft_runtime::Runtime;
 use serde_json::Value;
+
+use crate::Haft;
 
 /// The text of a result without content, because providers refuse empty text.
 const NO_OUTPUT: &str = "(no output)";
@@ -139,17 +140,13 @@ impl ModelAnswer {
 }
 
 /// Runs the readable calls as one batch, and answers in the order of the calls.
-pub(crate) async fn answer(
-    runtime: &Runtime,
-    principal: &Arc<Principal>,
-    calls: Vec<ModelCall>,
-) -> Vec<ModelAnswer> {
+pub(crate) async fn answer(haft: &Haft, calls: Vec<ModelCall>) -> Vec<ModelAnswer> {
     let mut requests = Vec::with_capacity(calls.len());
     let mut places = Vec::with_capacity(calls.len());
     for call in calls {
         let unreadable = match call.asked {
             Ok(asked) => {
-                let mut request = CallRequest::new(asked.tool, Value::Null, Arc::clone(principal));
+                let mut request = haft.request(asked.tool, Value::Null);
                 request.arguments = asked.arguments;
                 requests.push(request);
                 None
@@ -158,7 +155,7 @@ pub(crate) async fn answer(
         };
         places.push((call.id, unreadable));
     }
-    let mut outcomes = runtime.batch(requests).await.into_iter();
+    let mut outcomes = haft.runtime().batch(requests).await.into_iter();
     places
         .into_iter()
         // A batch has one outcome for each request, so every call finds its own.
