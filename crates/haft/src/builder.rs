@@ -1,4 +1,5 @@
-//! Builds an embedded Haft: back end, record, policy, tools, and approver.
+//! Builds an embedded Haft, for one workspace or for many: back end, record, policy, tools, and
+//! approver.
 //!
 //! Every method sets one thing; [`HaftBuilder::build`] reports any error. Whatever guards a call
 //! has a safe default: the preset `careful`, and nobody to ask.
@@ -6,13 +7,14 @@
 use std::{
     collections::BTreeMap,
     future::Future,
+    marker::PhantomData,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use haft_backends::{ChangeOptions, LocalOptions};
 use haft_contract::{
-    AgentId, CallId, Principal, ProviderId, SessionId, SessionKind, UserId,
+    AgentId, ProviderId, SessionId, SessionKind, TenantId, UserId,
     erased::{ErasedTool, IntoTool},
     event::RecordedEvent,
     host::{ApprovalAnswer, ApprovalRequest, Approver},
@@ -20,17 +22,19 @@ use haft_contract::{
     ops::{Operations, SandboxMode},
 };
 use haft_host::{
-    Host, HostBuilder, HostError, HostErrorKind, McpServer, RecordOptions, WorkspaceSource,
+    HostError, HostErrorKind, McpServer, RecordOptions, WorkspaceSource,
     mount::{LoginOwner, MountDefaults, MountPlan},
     platform_data_dir,
     rules::{AgentRules, RulesInCode, SessionRules},
 };
+use haft_ledger::MemoryRecord;
 use haft_policy::Preset;
 use haft_runtime::{Runtime, RuntimeBuilder};
 
 use crate::{
     closures::{AskWith, ListenWith},
     embedded::Haft,
+    host::Host,
 };
 
 /// The agent that makes calls unless another is named.
@@ -39,13 +43,27 @@ const DEFAULT_AGENT: &str = "agent";
 /// The user that calls are made for unless another is named.
 const DEFAULT_USER: &str = "local";
 
-/// Builds a [`Haft`].
+/// Says that a builder makes a [`Haft`], for one workspace.
+#[derive(Debug)]
+pub enum SingleWorkspace {}
+
+/// Says that a builder makes a [`Host`], for many workspaces.
+#[derive(Debug)]
+pub enum ManyWorkspaces {}
+
+/// Builds a [`Host`].
+pub type HostBuilder = HaftBuilder<ManyWorkspaces>;
+
+/// Builds a [`Haft`], or a [`Host`].
 #[must_use = "nothing is opened before `build`"]
-pub struct HaftBuilder {
-    workspace: PathBuf,
+pub struct HaftBuilder<W = SingleWorkspace> {
+    /// The only workspace, if there is to be one.
+    workspace: Option<PathBuf>,
+    makes: PhantomData<fn() -> W>,
     local: LocalOptions,
     operations: Option<Operations>,
     data_dir: Option<PathBuf>,
+    in_memory: bool,
     database: Option<String>,
     secrets: Vec<String>,
     rules: RulesInCode,
@@ -59,13 +77,15 @@ pub struct HaftBuilder {
     runtime: RuntimeBuilder,
 }
 
-impl HaftBuilder {
-    pub(crate) fn new(workspace: &Path) -> Self {
+impl<W> HaftBuilder<W> {
+    fn of(workspace: Option<PathBuf>) -> Self {
         Self {
-            workspace: workspace.to_owned(),
+            workspace,
+            makes: PhantomData,
             local: LocalOptions::default(),
             operations: None,
             data_dir: None,
+            in_memory: false,
             database: None,
             secrets: Vec::new(),
             rules: RulesInCode::default(),
@@ -83,6 +103,21 @@ impl HaftBuilder {
     /// Where the record goes. The default is [`platform_data_dir`].
     pub fn data_dir(mut self, directory: impl AsRef<Path>) -> Self {
         self.data_dir = Some(directory.as_ref().to_owned());
+        self
+    }
+
+    /// Keeps the record in memory, whole and in the same form, until the process ends. Nothing is then
+    /// written outside workspaces, unless a data directory is named as well, which mounted servers
+    /// need for what was accepted of them.
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// # async fn open() -> Result<(), Box<dyn std::error::Error>> {
+    /// let haft = Haft::open(".").in_memory().build().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn in_memory(mut self) -> Self {
+        self.in_memory = true;
         self
     }
 
@@ -109,13 +144,6 @@ impl HaftBuilder {
     /// ```
     pub fn without_comparison(mut self) -> Self {
         self.compares_commands = false;
-        self
-    }
-
-    /// The files, processes and search of another back end, such as a machine over SSH. The
-    /// workspace is then whatever that back end has open, and [`local`](Self::local) has no effect.
-    pub fn operations(mut self, operations: Operations) -> Self {
-        self.operations = Some(operations);
         self
     }
 
@@ -195,8 +223,8 @@ impl HaftBuilder {
 
     /// The confinement a tool's child processes need: a full sandbox unless this, or a policy text,
     /// says otherwise; if both do, the stronger applies. A sandbox is set up by a helper: call
-    /// [`helper::run_if_asked`](crate::helper::run_if_asked) first in `main`, or name a program
-    /// that does in [`LocalOptions::sandbox`].
+    /// [`helper::exit_if_asked`](crate::helper::exit_if_asked) first in `main`; without that, an
+    /// installed `haft` is used.
     pub fn sandbox(mut self, tool: impl Into<String>, mode: SandboxMode) -> Self {
         self.sandbox.insert(tool.into(), mode);
         self
@@ -262,13 +290,6 @@ impl HaftBuilder {
         self
     }
 
-    /// The conversation that calls belong to. The default is a new one.
-    pub fn session(mut self, session: impl Into<String>, kind: SessionKind) -> Self {
-        self.session = Some(session.into());
-        self.session_kind = kind;
-        self
-    }
-
     /// Anything else the runtime's builder can do: limits, hooks, a clock. The
     /// operations, the policy and the ledger are set by [`build`](Self::build).
     pub fn configure(mut self, change: impl FnOnce(RuntimeBuilder) -> RuntimeBuilder) -> Self {
@@ -284,62 +305,25 @@ impl HaftBuilder {
         self
     }
 
-    /// Opens everything. Also settles calls left open by processes that are gone; see
-    /// [`Haft::recovery`].
-    pub async fn build(mut self) -> Result<Haft, HostError> {
-        let principal = self.principal().map_err(|error| {
-            let hint = "choose a shorter, plainer name";
-            HostError::new(HostErrorKind::Invalid, error.to_string(), hint)
-        })?;
-        let data_dir = self.checked_data_dir()?;
-        let mounts = MountDefaults {
-            sandbox: self.local.sandbox.clone(),
-            data_dir: data_dir.clone(),
-            logins: LoginOwner {
-                tenant: principal.tenant.clone(),
-                user: principal.user.clone(),
-            },
-        };
-        let changes = self.local.changes.take();
-        let usual = || ChangeOptions::new(&data_dir);
-        self.local.changes = self
-            .compares_commands
-            .then(|| changes.unwrap_or_else(usual));
-        let workspace = match self.operations {
-            Some(operations) => WorkspaceSource::Opened(operations),
-            None => WorkspaceSource::Local {
-                root: self.workspace,
-                options: Box::new(self.local),
-            },
-        };
-        let builder = HostBuilder::new(
-            self.runtime,
-            workspace,
-            self.rules.sources(),
-            RecordOptions::new(data_dir, principal.tenant.clone())
-                .database(self.database)
-                .secrets(self.secrets),
-            MountPlan::new(self.servers, mounts),
-        )?;
-        let host = Host::open(builder.sandboxes(self.sandbox)).await?;
-        Ok(Haft::new(host, Arc::new(principal)))
+    /// How the workspace is compared around commands: as said, or as usual, which keeps what it read
+    /// in the data directory and so needs one.
+    fn comparison(&mut self, data_dir: Option<&Path>) -> Option<ChangeOptions> {
+        let said = self.local.changes.take();
+        let wanted = said.or_else(|| data_dir.map(ChangeOptions::new));
+        wanted.filter(|_| self.compares_commands)
     }
 
-    fn principal(&self) -> Result<Principal, IdentityError> {
-        let session = match &self.session {
-            Some(session) => SessionId::parse(session)?,
-            None => SessionId::parse(&CallId::new().to_string())?,
-        };
-        let (user, agent) = (UserId::parse(&self.user)?, AgentId::parse(&self.agent)?);
-        Ok(Principal {
-            session_kind: self.session_kind,
-            ..Principal::local(user, agent, session)
-        })
-    }
-
-    fn checked_data_dir(&self) -> Result<PathBuf, HostError> {
+    /// Where the record and what belongs to mounted servers go; nowhere if all of it is in memory.
+    fn checked_data_dir(&self) -> Result<Option<PathBuf>, HostError> {
+        if self.in_memory && self.database.is_some() {
+            return Err(HostError::config(
+                "the record cannot be both in memory and in a database",
+                "leave out `in_memory` or `database`",
+            ));
+        }
         let data_dir = match &self.data_dir {
             Some(directory) => directory.clone(),
+            None if self.in_memory && self.servers.is_empty() => return Ok(None),
             None => platform_data_dir().ok_or_else(|| {
                 HostError::config(
                     "there is no data directory",
@@ -347,17 +331,102 @@ impl HaftBuilder {
                 )
             })?,
         };
-        if self.operations.is_none() && lies_inside(&data_dir, &self.workspace) {
-            return Err(HostError::config(
-                "the data directory lies inside the workspace, where tools could reach the record",
-                "keep it outside the workspace, or use the platform's default",
-            ));
+        if let (None, Some(workspace)) = (&self.operations, &self.workspace) {
+            check_apart(&data_dir, workspace)?;
         }
-        Ok(data_dir)
+        Ok(Some(data_dir))
     }
 }
 
-impl std::fmt::Debug for HaftBuilder {
+impl HaftBuilder {
+    pub(crate) fn new(workspace: &Path) -> Self {
+        Self::of(Some(workspace.to_owned()))
+    }
+
+    /// The files, processes and search of another back end, such as a machine over SSH. The
+    /// workspace is then whatever that back end has open, and [`local`](Self::local) has no effect.
+    pub fn operations(mut self, operations: Operations) -> Self {
+        self.operations = Some(operations);
+        self
+    }
+
+    /// The conversation that calls belong to. The default is a new one.
+    pub fn session(mut self, session: impl Into<String>, kind: SessionKind) -> Self {
+        self.session = Some(session.into());
+        self.session_kind = kind;
+        self
+    }
+
+    /// Opens everything. Also settles calls left open by processes that are gone; see
+    /// [`Haft::recovery`].
+    pub async fn build(self) -> Result<Haft, HostError> {
+        let (session, kind) = (self.session.clone(), self.session_kind);
+        if let Some(session) = &session {
+            // Before anything is opened.
+            SessionId::parse(session).map_err(unusable_name)?;
+        }
+        let host = self.open().await?;
+        let principal = host.principal(None, session.as_deref(), kind)?;
+        Ok(Haft::new(host, Arc::new(principal), None))
+    }
+}
+
+impl HaftBuilder<ManyWorkspaces> {
+    pub(crate) fn for_many() -> Self {
+        Self::of(None)
+    }
+
+    /// Opens everything but workspaces, which are added with [`Host::workspace`]. Also settles calls
+    /// left open by processes that are gone; see [`Host::recovery`].
+    pub async fn build(self) -> Result<Host, HostError> {
+        self.open().await
+    }
+}
+
+impl<W> HaftBuilder<W> {
+    /// Opens everything.
+    async fn open(mut self) -> Result<Host, HostError> {
+        let user = UserId::parse(&self.user).map_err(unusable_name)?;
+        let agent = AgentId::parse(&self.agent).map_err(unusable_name)?;
+        let data_dir = self.checked_data_dir()?;
+        let memory = self.in_memory.then(MemoryRecord::new).transpose();
+        let memory = memory.map_err(|error| {
+            let message = format!("a record in memory cannot be made: {error}");
+            HostError::new(HostErrorKind::Record, message, "try again")
+        })?;
+        // Without one there is no server to keep anything of.
+        let kept_in = data_dir.clone().unwrap_or_default();
+        let mounts = MountDefaults {
+            sandbox: self.local.sandbox.clone(),
+            data_dir: kept_in.clone(),
+            logins: LoginOwner {
+                tenant: TenantId::local(),
+                user: user.clone(),
+            },
+        };
+        self.local.changes = self.comparison(data_dir.as_deref());
+        let options = Box::new(self.local);
+        let workspace = match (self.operations, self.workspace) {
+            (Some(operations), _) => WorkspaceSource::Opened(operations),
+            (None, Some(root)) => WorkspaceSource::Local { root, options },
+            (None, None) => WorkspaceSource::None { options },
+        };
+        let builder = haft_host::HostBuilder::new(
+            self.runtime,
+            workspace,
+            self.rules.sources(),
+            RecordOptions::new(kept_in, TenantId::local())
+                .in_memory(memory)
+                .database(self.database)
+                .secrets(self.secrets),
+            MountPlan::new(self.servers, mounts),
+        )?;
+        let host = haft_host::Host::open(builder.sandboxes(self.sandbox)).await?;
+        Ok(Host::new(host, data_dir, user, agent))
+    }
+}
+
+impl<W> std::fmt::Debug for HaftBuilder<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HaftBuilder")
             .field("workspace", &self.workspace)
@@ -365,6 +434,23 @@ impl std::fmt::Debug for HaftBuilder {
             .field("rules", &self.rules)
             .finish_non_exhaustive()
     }
+}
+
+/// Refuses a record inside a workspace.
+pub(crate) fn check_apart(data_dir: &Path, workspace: &Path) -> Result<(), HostError> {
+    if lies_inside(data_dir, workspace) {
+        return Err(HostError::config(
+            "the data directory lies inside the workspace, where tools could reach the record",
+            "keep it outside the workspace, or use the platform's default",
+        ));
+    }
+    Ok(())
+}
+
+/// A name of a tenant, a user, an agent or a session that is not one.
+pub(crate) fn unusable_name(error: IdentityError) -> HostError {
+    let hint = "choose a shorter, plainer name";
+    HostError::new(HostErrorKind::Invalid, error.to_string(), hint)
 }
 
 /// Whether the record would lie where tools can write, with symlinks followed. This catches a

@@ -1,29 +1,33 @@
 //! A Haft inside a program: one runtime, one record, and the principal that makes calls.
 //!
-//! It only says what is asked and who asks; everything else happens in the runtime. Read next:
-//! `builder.rs` for how it is built, `turn/` for a model's tool calls, `question/` for its questions.
+//! It only says what is asked, where, and who asks; everything else happens in the runtime. Read next:
+//! `builder.rs` for how it is built, `host.rs` for many workspaces, `turn/` for a model's tool calls,
+//! `question/` for its questions.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use haft_contract::{
     AgentId, CallRequest, Outcome, Principal, SessionId, SessionKind, host::LedgerError,
     identity::IdentityError,
 };
-use haft_host::{Host, HostError, HostPolicy};
+use haft_host::{HostError, HostPolicy, HostedWorkspace};
 use haft_ledger::{Recovery, StoredLedger};
 use haft_runtime::{
-    Runtime,
+    InFlightCall, Runtime, ShutdownReport,
     registry::{Entry, Format},
 };
 use serde_json::Value;
 
-use crate::builder::HaftBuilder;
+use crate::{builder::HaftBuilder, host::Host};
 
-/// Runs tool calls for one principal. Cheap to clone; clones share everything except the principal.
+/// Runs tool calls for one principal in one workspace. Cheap to clone; clones share everything except
+/// the principal.
 #[derive(Clone)]
 pub struct Haft {
-    host: Arc<Host>,
+    host: Host,
     principal: Arc<Principal>,
+    /// The workspace that was added to the host; the host's own if it was opened with one.
+    workspace: Option<Arc<HostedWorkspace>>,
 }
 
 impl Haft {
@@ -32,11 +36,21 @@ impl Haft {
         HaftBuilder::new(workspace.as_ref())
     }
 
-    pub(crate) fn new(host: Host, principal: Arc<Principal>) -> Self {
+    pub(crate) fn new(
+        host: Host,
+        principal: Arc<Principal>,
+        workspace: Option<Arc<HostedWorkspace>>,
+    ) -> Self {
         Self {
-            host: Arc::new(host),
+            host,
             principal,
+            workspace,
         }
+    }
+
+    /// The host, to work in other workspaces with the same record, rules, tools and servers.
+    pub fn host(&self) -> &Host {
+        &self.host
     }
 
     /// The same Haft for another agent, under that agent's own rules.
@@ -73,7 +87,11 @@ impl Haft {
 
     /// A request by this principal, for callers that set a time limit or keep its id.
     pub fn request(&self, tool: impl Into<String>, arguments: Value) -> CallRequest {
-        CallRequest::new(tool, arguments, Arc::clone(&self.principal))
+        let request = CallRequest::new(tool, arguments, Arc::clone(&self.principal));
+        match &self.workspace {
+            Some(workspace) => request.in_workspace(workspace.id().clone()),
+            None => request,
+        }
     }
 
     /// Runs one call to its end. Dropping the future stops it.
@@ -83,7 +101,7 @@ impl Haft {
 
     /// The tools this principal is shown, sorted by name.
     pub fn tools(&self) -> Vec<Arc<Entry>> {
-        self.runtime().tools_for(&self.principal)
+        self.host.tools_for(&self.principal)
     }
 
     /// The tools this principal is shown, described in a model provider's format.
@@ -121,10 +139,36 @@ impl Haft {
         self.runtime().end_session(&self.principal).await;
     }
 
+    /// The calls in flight, of every clone and every principal, the oldest first.
+    pub fn in_flight(&self) -> Vec<InFlightCall> {
+        self.host.in_flight()
+    }
+
     /// Shuts down: calls of every clone are refused from now on, those in flight are stopped,
     /// awaited and settled, background processes end, and then the record is closed.
+    ///
+    /// Dropping the last clone writes the record too. It stops nothing that is in flight, because
+    /// nothing can be, and it cannot report an error.
     pub async fn close(&self) -> Result<(), LedgerError> {
         self.host.close().await
+    }
+
+    /// As [`close`](Self::close), but calls that end within the grace are not stopped. Says what
+    /// was.
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// # use std::time::Duration;
+    /// # async fn stop(haft: Haft) -> Result<(), Box<dyn std::error::Error>> {
+    /// for call in haft.in_flight() {
+    ///     println!("{} {} is at {} since {:?}", call.call, call.tool, call.stage, call.since);
+    /// }
+    /// let report = haft.shutdown(Duration::from_secs(10)).await?;
+    /// println!("{} ended, {} were stopped", report.finished, report.stopped.len());
+    /// # Ok(()) }
+    /// ```
+    pub async fn shutdown(&self, grace: Duration) -> Result<ShutdownReport, LedgerError> {
+        self.host.shutdown(grace).await
     }
 
     /// Starts a mounted server and accepts everything it currently offers, as `haft mcp accept

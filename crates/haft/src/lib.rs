@@ -31,6 +31,7 @@ mod builder;
 mod closures;
 mod embedded;
 mod events;
+mod host;
 pub mod model;
 pub mod prelude;
 mod question;
@@ -44,14 +45,15 @@ pub use haft_contract::tool_fn::{Cx, FnTool, tool_fn};
 pub use haft_runtime as runtime;
 
 pub use self::{
-    builder::HaftBuilder,
+    builder::{HaftBuilder, HostBuilder, ManyWorkspaces, SingleWorkspace},
     embedded::Haft,
+    host::{Host, WorkspaceHandle},
     question::{AlwaysScope, Question, QuestionError},
     turn::{Turn, TurnAnswers, TurnCall, TurnItem},
     undo::PERSON,
 };
 /// Commands are sandboxed by a helper process. A program that uses its own executable as the helper
-/// calls [`helper::run_if_asked`] first in `main`.
+/// calls [`helper::exit_if_asked`] first in `main`.
 pub use haft_backends::helper;
 pub use haft_backends::{ChangeOptions, LocalBackend, LocalOptions};
 pub use haft_host::rules::{AgentRules, PolicyTexts, RulesInCode, SessionRules};
@@ -63,7 +65,8 @@ pub use haft_host::{
 pub use haft_ledger::{Recovery, StoredLedger};
 pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset, notation};
 pub use haft_runtime::{
-    EventFilter, EventsFromRecord, HostEvent, HostEvents, Limits, MissedEvents, Runtime,
+    CallStage, EventFilter, EventsFromRecord, HostEvent, HostEvents, InFlightCall, Limits,
+    MissedEvents, Runtime, ShutdownReport,
 };
 pub use haft_sandbox as sandbox;
 pub use haft_tools::{builtins, factory, script};

@@ -3,7 +3,7 @@
 //! Only names that are clear without their crate. The derives are included, but their macros need
 //! `serde` and `schemars` in your own dependencies.
 
-pub use crate::{Haft, Preset, model};
+pub use crate::{Haft, Host, Preset, model};
 pub use haft_contract::{
     Access, AgentId, Arguments, CallContext, CallEvent, CallId, CallRequest, Content, Effects,
     ErrorKind, NoProgress, Outcome, Plan, PlanContext, Principal, Progress, SessionId, SessionKind,

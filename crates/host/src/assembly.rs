@@ -18,6 +18,7 @@ use haft_tools::catalog::undo_tool;
 
 use crate::{
     error::{HostError, chain},
+    hosted_workspaces::HostedWorkspaces,
     mount::MountPlan,
 };
 
@@ -34,6 +35,8 @@ pub struct Assembly {
     pub(crate) tools_are_missing: bool,
     /// MCP servers that are not mounted yet.
     pub mounts: Arc<MountPlan>,
+    /// The workspaces that a program adds, where it may.
+    pub(crate) hosted: Option<Arc<HostedWorkspaces>>,
 }
 
 impl Assembly {

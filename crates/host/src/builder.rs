@@ -1,7 +1,10 @@
 //! Builds a host, from settings or from an embedder's code. Nothing is opened before
 //! [`Host::open`](crate::Host::open).
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use haft_contract::{
     ProviderId,
@@ -12,7 +15,7 @@ use haft_contract::{
 };
 use haft_mcp::{client::Clients, upstream::supervise::UnseenServer};
 use haft_policy::{CedarPolicy, PolicySource};
-use haft_runtime::{RulesInForce, Runtime, RuntimeBuilder};
+use haft_runtime::{RulesInForce, Runtime, RuntimeBuilder, Workspaces};
 use haft_tools::catalog::undo_tool;
 
 use crate::{
@@ -21,6 +24,7 @@ use crate::{
     error::{HostError, chain},
     follow_trust::FollowedFile,
     host_policy::rules_of,
+    hosted_workspaces::Hosting,
     mount::MountPlan,
     own_tools,
     readiness::{KnownTiers, Readiness},
@@ -275,13 +279,13 @@ impl HostBuilder {
     /// Assembles it for planning and looking: nothing is recorded, so nothing runs.
     pub async fn assemble(self) -> Result<Assembly, HostError> {
         let operations = self.workspace.open().await?;
-        self.parts.without_record().checked(operations)
+        self.parts.without_record().checked(operations, None)
     }
 
     /// As [`Self::assemble`], but without checking the rules, for looking at the rules themselves.
     pub async fn assemble_for_lint(self) -> Result<Assembly, HostError> {
         let operations = self.workspace.open().await?;
-        self.parts.without_record().on(operations)
+        self.parts.without_record().on(operations, None)
     }
 }
 
@@ -298,21 +302,32 @@ impl AssemblyParts {
     }
 
     /// Builds the runtime and checks the rules against its tools.
-    pub(crate) fn checked(self, operations: Operations) -> Result<Assembly, HostError> {
-        let assembly = self.on(operations)?;
+    pub(crate) fn checked(
+        self,
+        operations: Operations,
+        hosting: Option<Hosting>,
+    ) -> Result<Assembly, HostError> {
+        let assembly = self.on(operations, hosting)?;
         assembly.check(&assembly.policy)?;
         Ok(assembly)
     }
 
-    fn on(self, operations: Operations) -> Result<Assembly, HostError> {
+    fn on(self, operations: Operations, hosting: Option<Hosting>) -> Result<Assembly, HostError> {
         let tiers = operations.tiers.clone();
         let rules = Arc::new(RulesInForce::new(rules_of(&self.policy)));
         let mut runtime = self
             .runtime
             .operations(operations)
             .rules(Arc::clone(&rules));
+        let hosted = Arc::new(OnceLock::new());
         if let Some(several) = self.several {
             runtime = runtime.supplied_by(move |own| several.beside(own));
+        } else if let Some(hosting) = hosting {
+            let hosted = Arc::clone(&hosted);
+            runtime = runtime.supplied_by(move |own| {
+                let made = hosted.get_or_init(|| hosting.beside(own));
+                Arc::clone(made) as Arc<dyn Workspaces>
+            });
         }
         let built = runtime.build();
         let runtime = built.map_err(|error| HostError::config(chain(&error), error.hint()))?;
@@ -325,6 +340,7 @@ impl AssemblyParts {
             rules,
             tools_are_missing: self.scripts_refused,
             mounts: self.mounts,
+            hosted: hosted.get().cloned(),
         })
     }
 }

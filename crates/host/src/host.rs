@@ -2,21 +2,25 @@
 //! composition: `haft call`, `haft mcp` and an embedded Haft differ only in what they give the
 //! builder.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc, time::Duration};
 
-use haft_contract::host::{Ledger, LedgerError};
+use haft_contract::{
+    Principal, TenantId,
+    host::{Ledger, LedgerError},
+};
 use haft_ledger::{Recovery, StoredLedger};
 use haft_mcp::upstream::supervise::Fleet;
-use haft_runtime::Runtime;
+use haft_runtime::{Runtime, ShutdownReport, registry::Entry};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     assembly::Assembly,
     builder::{HostBuilder, MountOptions},
     config::{Env, resolve::Overrides},
-    error::HostError,
+    error::{HostError, HostErrorKind},
     follow_trust::{FollowedFile, follow},
     host_policy::HostPolicy,
+    hosted_workspaces::HostedWorkspace,
     mount::{MountPlan, accept, report},
     record::Record,
 };
@@ -44,11 +48,11 @@ impl Host {
             followed,
             ..
         } = builder;
-        let operations = workspace.open().await?;
+        let (operations, hosting) = workspace.open_to_host().await?;
         let record = Record::open(record).await?;
         script_secrets.keep_out_of(record.ledger.redactor());
         let ledger: Arc<dyn Ledger> = Arc::new(record.ledger.clone());
-        let assembled = parts.ledger(ledger).checked(operations);
+        let assembled = parts.ledger(ledger).checked(operations, hosting);
         let mounted = assembled.and_then(|assembly| {
             let servers = mount(&assembly, &mounting)?;
             Ok((assembly, servers))
@@ -81,6 +85,31 @@ impl Host {
     /// The runtime, which runs calls.
     pub fn runtime(&self) -> &Runtime {
         &self.assembly.runtime
+    }
+
+    /// Adds a directory as a workspace of this tenant, or finds it, for as long as the handle is kept.
+    /// It shares everything of this host, and is opened when a call works in it.
+    pub fn add_workspace(
+        &self,
+        root: &Path,
+        tenant: &TenantId,
+    ) -> Result<Arc<HostedWorkspace>, HostError> {
+        let hosted = self.assembly.hosted.as_ref().ok_or_else(|| {
+            HostError::new(
+                HostErrorKind::Refused,
+                "a host whose workspace is on another back end has no other workspaces",
+                "open a host without a workspace, and add local ones to it",
+            )
+        })?;
+        hosted.add(root, tenant)
+    }
+
+    /// The tools that a principal is shown, in any workspace of this host.
+    pub fn tools_for(&self, principal: &Principal) -> Vec<Arc<Entry>> {
+        match &self.assembly.hosted {
+            Some(hosted) => hosted.like().tools_for(principal),
+            None => self.runtime().tools_for(principal),
+        }
     }
 
     /// The rules in force, and replacing them.
@@ -127,11 +156,16 @@ impl Host {
     /// Shuts down: refuses new calls, stops those in flight and waits until they are settled, ends
     /// background work and mounted servers, and then closes the record.
     pub async fn close(&self) -> Result<(), LedgerError> {
-        let flushed = self.runtime().shut_down().await;
+        self.shutdown(Duration::ZERO).await.map(drop)
+    }
+
+    /// As [`Self::close`], but calls that end within the grace are not stopped. Says what was.
+    pub async fn shutdown(&self, grace: Duration) -> Result<ShutdownReport, LedgerError> {
+        let (report, flushed) = self.runtime().shut_down_within(grace).await;
         self.reporting.cancel();
         self.mounts().keep_failures(&self.servers);
         self.servers.stop().await;
-        self.record.close().await.and(flushed)
+        self.record.close().await.and(flushed).map(|()| report)
     }
 }
 

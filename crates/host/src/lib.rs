@@ -21,6 +21,7 @@ mod follow_trust;
 pub mod grant_history;
 mod host;
 mod host_policy;
+mod hosted_workspaces;
 pub mod mount;
 pub mod orphans;
 mod other_places;
@@ -60,6 +61,7 @@ pub use self::{
     first_answer::FirstAnswer,
     host::Host,
     host_policy::HostPolicy,
+    hosted_workspaces::{HostedWorkspace, MAX_OPEN_WORKSPACES},
     other_places::OtherPlaces,
     own_tools::{
         ConfiguredScript, ScriptEntry, ToolThatIsOff, configured_scripts, off_until_named,

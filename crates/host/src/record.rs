@@ -8,7 +8,8 @@ use haft_contract::{
     host::{Clock as _, Grant, Ledger as _, LedgerError, Policy, Question},
 };
 use haft_ledger::{
-    LedgerOptions, ObjectStorage, Recovery, Retention, StoredLedger, options::MAX_QUEUED_BYTES,
+    LedgerOptions, MemoryRecord, ObjectStorage, Recovery, Retention, StoredLedger,
+    options::MAX_QUEUED_BYTES,
 };
 use haft_runtime::{PolicyGrantFinder, SystemClock};
 
@@ -25,6 +26,7 @@ const DIRECTORY: &str = "record";
 #[derive(Debug)]
 pub struct RecordOptions {
     data_dir: PathBuf,
+    memory: Option<MemoryRecord>,
     database: Option<String>,
     artifacts: Option<ObjectStorage>,
     max_queued_bytes: usize,
@@ -39,6 +41,7 @@ impl RecordOptions {
     pub fn new(data_dir: impl Into<PathBuf>, tenant: TenantId) -> Self {
         Self {
             data_dir: data_dir.into(),
+            memory: None,
             database: None,
             artifacts: None,
             tenant,
@@ -64,6 +67,13 @@ impl RecordOptions {
             artifacts: places.artifacts.clone(),
             ..Self::new(&places.data_dir, places.tenant.clone())
         }
+    }
+
+    /// Keeps the record in memory instead of the data directory.
+    #[must_use]
+    pub fn in_memory(mut self, record: Option<MemoryRecord>) -> Self {
+        self.memory = record;
+        self
     }
 
     /// Keeps the record in this database instead of a file in the data directory.
@@ -101,13 +111,14 @@ pub struct Record {
 impl Record {
     /// Opens the record and settles what an earlier run left open.
     pub async fn open(options: RecordOptions) -> Result<Self, HostError> {
-        let (kept_in, hint) = match &options.database {
+        let (kept_in, hint) = match (&options.memory, &options.database) {
+            (Some(_), _) => ("in memory".to_owned(), "close what takes up the memory"),
             // Its address may have a password.
-            Some(_) => (
+            (None, Some(_)) => (
                 "in its database".to_owned(),
                 "check that the database's server answers and that its address (`HAFT_DATABASE`, or `--to`) names a role of its own",
             ),
-            None => (
+            (None, None) => (
                 format!("in `{}`", options.data_dir.display()),
                 "check that the directory is yours and has room, or name another with `--data-dir`",
             ),
@@ -120,6 +131,7 @@ impl Record {
             secrets: options.secrets,
             database: options.database,
             artifacts: options.artifacts,
+            memory: options.memory,
             ..LedgerOptions::new(options.data_dir.join(DIRECTORY), Arc::new(SystemClock))
         };
         let opened = StoredLedger::open(ledger_options).await;

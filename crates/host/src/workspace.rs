@@ -25,6 +25,7 @@ use crate::{
         sandbox::Home,
     },
     error::{HostError, HostErrorKind, chain},
+    hosted_workspaces::Hosting,
 };
 
 /// Where the workspace is.
@@ -57,7 +58,16 @@ pub enum WorkspaceSource {
     },
     /// A back end that is already open.
     Opened(Operations),
+    /// None: a program adds workspaces once the host is open.
+    None {
+        /// The back end's options.
+        options: Box<LocalOptions>,
+    },
 }
+
+/// What a host without a workspace of its own opens to learn what this machine has. Calls never
+/// work in it.
+const NOWHERE: &str = "/proc";
 
 impl WorkspaceSource {
     /// The workspace in the settings, on the back end in force.
@@ -100,8 +110,26 @@ impl WorkspaceSource {
 
     /// Opens it, connecting to where it is.
     pub async fn open(self) -> Result<Operations, HostError> {
+        let (operations, _) = self.open_to_host().await?;
+        Ok(operations)
+    }
+
+    /// Opens it, with what others beside it are opened with, if it is on this machine.
+    pub(crate) async fn open_to_host(self) -> Result<(Operations, Option<Hosting>), HostError> {
+        let mut local = None;
         let mut operations = match self {
-            Self::Local { root, options } => open_local(&root, *options)?.operations(),
+            Self::Local { root, options } => {
+                let backend = open_local(&root, *options)?;
+                let operations = backend.operations();
+                local = Some((backend, true));
+                operations
+            }
+            Self::None { options } => {
+                let backend = open_local(Path::new(NOWHERE), *options)?;
+                let operations = backend.operations();
+                local = Some((backend, false));
+                operations
+            }
             Self::Ssh {
                 backend,
                 options,
@@ -118,14 +146,19 @@ impl WorkspaceSource {
                 let connected = Box::pin(ContainerBackend::connect(*options, &root)).await;
                 named(connected, &backend)?
             }
-            Self::Opened(operations) => return Ok(operations),
+            Self::Opened(operations) => return Ok((operations, None)),
         };
         // Hosts that rules let a tool reach by name must be public. If a public name resolves to a
         // private address, that is not what was allowed.
         let reach = AdmissionScope::Public(OwnHosts::default());
-        let network = Network::new(reach, Arc::new(SystemResolver::default()));
-        operations.world.net = Arc::new(network);
-        Ok(operations)
+        let network = Arc::new(Network::new(reach, Arc::new(SystemResolver::default())));
+        operations.world.net = Arc::<Network>::clone(&network);
+        let hosting = local.map(|(backend, has_own)| Hosting {
+            backend,
+            net: network,
+            has_own,
+        });
+        Ok((operations, hosting))
     }
 }
 

@@ -1,7 +1,8 @@
 //! The record's private directory, held open. Everything in it is created and opened relative to
 //! the held directory, never through a symlink, readable by its owner alone.
 //!
-//! This is only the record's storage. Tools' files are never opened here; that is `backends`.
+//! This is only the record's storage. Tools' files are never opened here; that is `backends`. A record
+//! in memory has the same files without a directory (`memory_files.rs`).
 
 use std::{
     fs::File,
@@ -16,8 +17,10 @@ use rustix::{
     rand::GetRandomFlags,
 };
 
+use crate::memory_files::{MemoryFiles, Missing};
+
 /// The size of the key that signs checkpoints.
-const KEY_BYTES: usize = 32;
+pub(crate) const KEY_BYTES: usize = 32;
 
 /// Why a directory cannot hold the record.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +49,14 @@ pub enum DirectoryError {
 #[derive(Debug)]
 pub(crate) struct PrivateDirectory {
     path: PathBuf,
-    held: OwnedFd,
+    held: HeldDirectory,
+}
+
+/// Where the files are.
+#[derive(Debug)]
+enum HeldDirectory {
+    OnDisk(OwnedFd),
+    InMemory(MemoryFiles),
 }
 
 impl PrivateDirectory {
@@ -67,9 +77,47 @@ impl PrivateDirectory {
         Self::open_beneath(CWD, path, path.to_owned())
     }
 
+    /// A directory of files in memory.
+    pub(crate) fn in_memory(files: &MemoryFiles) -> Self {
+        Self {
+            path: PathBuf::from("memory"),
+            held: HeldDirectory::InMemory(files.clone()),
+        }
+    }
+
     /// Opens a directory inside this one, creating it if missing.
     pub(crate) fn subdirectory(&self, name: &str) -> Result<Self, DirectoryError> {
-        Self::open_beneath(&self.held, Path::new(name), self.path.join(name))
+        let path = self.path.join(name);
+        match &self.held {
+            HeldDirectory::OnDisk(held) => Self::open_beneath(held, Path::new(name), path),
+            HeldDirectory::InMemory(files) => Ok(Self {
+                path,
+                held: HeldDirectory::InMemory(files.beneath(name)),
+            }),
+        }
+    }
+
+    /// Opens a file next to this directory, named after it, creating it if missing.
+    pub(crate) fn open_beside(&self, suffix: &str) -> Result<(File, PathBuf), DirectoryError> {
+        let mut path = self.path.as_os_str().to_owned();
+        path.push(suffix);
+        let path = PathBuf::from(path);
+        let opened = match &self.held {
+            HeldDirectory::OnDisk(_) => {
+                let flags = OFlags::RDWR
+                    | OFlags::CREATE
+                    | OFlags::NOFOLLOW
+                    | OFlags::NONBLOCK
+                    | OFlags::CLOEXEC;
+                let opened = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR);
+                opened.map(File::from).map_err(io::Error::from)
+            }
+            HeldDirectory::InMemory(files) => files.open(suffix, Missing::Create),
+        };
+        match opened {
+            Ok(file) => Ok((file, path)),
+            Err(source) => Err(failed(&path, source)),
+        }
     }
 
     fn open_beneath(
@@ -94,6 +142,7 @@ impl PrivateDirectory {
         if stat.st_mode & 0o077 != 0 {
             rustix::fs::fchmod(&held, Mode::RWXU).map_err(|error| failed(&path, error.into()))?;
         }
+        let held = HeldDirectory::OnDisk(held);
         Ok(Self { path, held })
     }
 
@@ -105,23 +154,27 @@ impl PrivateDirectory {
     /// Creates a file; fails if the name exists, even as a symlink.
     pub(crate) fn create_new(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        self.file(name, flags)
+        self.file(name, flags, Missing::CreateNew)
     }
 
     /// Opens a file for reading and writing, creating it if missing. Refuses a symlink.
     pub(crate) fn open_or_create(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
-        self.file(name, flags)
+        self.file(name, flags, Missing::Create)
     }
 
     /// Opens a file for reading. Refuses a symlink.
     pub(crate) fn open_existing(&self, name: &str) -> io::Result<File> {
-        self.file(name, OFlags::RDONLY | OFlags::CLOEXEC)
+        self.file(name, OFlags::RDONLY | OFlags::CLOEXEC, Missing::Refuse)
     }
 
-    fn file(&self, name: &str, flags: OFlags) -> io::Result<File> {
+    fn file(&self, name: &str, flags: OFlags, missing: Missing) -> io::Result<File> {
+        let held = match &self.held {
+            HeldDirectory::OnDisk(held) => held,
+            HeldDirectory::InMemory(files) => return files.open(name, missing),
+        };
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let opened = rustix::fs::openat(&self.held, name, flags, Mode::RUSR | Mode::WUSR)?;
+        let opened = rustix::fs::openat(held, name, flags, Mode::RUSR | Mode::WUSR)?;
         let stat = rustix::fs::fstat(&opened)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(io::Error::other("it is not a regular file"));
@@ -131,12 +184,17 @@ impl PrivateDirectory {
 
     /// Moves a file into another private directory, replacing any file with that name.
     pub(crate) fn rename(&self, name: &str, to: &Self, new_name: &str) -> io::Result<()> {
-        Ok(rustix::fs::renameat(&self.held, name, &to.held, new_name)?)
+        Ok(rustix::fs::renameat(
+            self.on_disk()?,
+            name,
+            to.on_disk()?,
+            new_name,
+        )?)
     }
 
     /// Whether there is a file of this size; if so, its age is reset as if written now.
     pub(crate) fn renew(&self, name: &str, bytes: u64) -> io::Result<bool> {
-        let stat = match rustix::fs::statat(&self.held, name, AtFlags::SYMLINK_NOFOLLOW) {
+        let stat = match rustix::fs::statat(self.on_disk()?, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return Ok(false),
             Err(error) => return Err(error.into()),
@@ -153,7 +211,7 @@ impl PrivateDirectory {
             last_access: now,
             last_modification: now,
         };
-        match rustix::fs::utimensat(&self.held, name, &times, AtFlags::SYMLINK_NOFOLLOW) {
+        match rustix::fs::utimensat(self.on_disk()?, name, &times, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(()) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
             Err(error) => Err(error.into()),
@@ -162,7 +220,14 @@ impl PrivateDirectory {
 
     /// Removes a file. A missing file is not an error.
     pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
-        match rustix::fs::unlinkat(&self.held, name, AtFlags::empty()) {
+        let held = match &self.held {
+            HeldDirectory::OnDisk(held) => held,
+            HeldDirectory::InMemory(files) => {
+                files.remove(name);
+                return Ok(());
+            }
+        };
+        match rustix::fs::unlinkat(held, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -170,8 +235,12 @@ impl PrivateDirectory {
 
     /// The file names in this directory.
     pub(crate) fn names(&self) -> io::Result<Vec<String>> {
+        let held = match &self.held {
+            HeldDirectory::OnDisk(held) => held,
+            HeldDirectory::InMemory(files) => return Ok(files.names()),
+        };
         let mut names = Vec::new();
-        for entry in rustix::fs::Dir::read_from(&self.held)? {
+        for entry in rustix::fs::Dir::read_from(held)? {
             let entry = entry?;
             // All our files have plain names; anything else is left alone.
             if let Ok(name) = entry.file_name().to_str()
@@ -185,13 +254,27 @@ impl PrivateDirectory {
 
     /// Syncs the directory so that its entries survive a power cut.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        Ok(rustix::fs::fsync(&self.held)?)
+        match &self.held {
+            HeldDirectory::OnDisk(held) => Ok(rustix::fs::fsync(held)?),
+            HeldDirectory::InMemory(_) => Ok(()),
+        }
+    }
+
+    /// The directory's descriptor, for what only files on a disk are used for.
+    fn on_disk(&self) -> io::Result<&OwnedFd> {
+        match &self.held {
+            HeldDirectory::OnDisk(held) => Ok(held),
+            HeldDirectory::InMemory(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 
     /// The key that signs checkpoints, created on first use.
     pub(crate) fn signing_key(&self) -> Result<[u8; KEY_BYTES], DirectoryError> {
         const NAME: &str = "checkpoint.key";
         let path = self.path.join(NAME);
+        if let HeldDirectory::InMemory(files) = &self.held {
+            return files.signing_key().map_err(|source| failed(&path, source));
+        }
         if let Some(key) = self.read_key(NAME)? {
             return Ok(key);
         }
@@ -204,8 +287,8 @@ impl PrivateDirectory {
             let mut file = self.create_new(&aside)?;
             file.write_all(&key)?;
             file.sync_all()?;
-            let linked =
-                rustix::fs::linkat(&self.held, &*aside, &self.held, NAME, AtFlags::empty());
+            let held = self.on_disk()?;
+            let linked = rustix::fs::linkat(held, &*aside, held, NAME, AtFlags::empty());
             self.remove(&aside)?;
             match linked {
                 Ok(()) | Err(Errno::EXIST) => self.sync(),

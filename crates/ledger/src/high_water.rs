@@ -22,6 +22,9 @@ use crate::{
     seal::Seal,
 };
 
+/// What is added to the directory's name: `record` has its mark in `record.mark`.
+const MARK: &str = ".mark";
+
 /// Names the file format.
 const FORM: &str = "haft-high-water-2";
 
@@ -55,19 +58,11 @@ impl HighWater {
         directory: &PrivateDirectory,
         key: [u8; 32],
     ) -> Result<Self, DirectoryError> {
-        let path = beside(directory.path());
+        let (file, path) = directory.open_beside(MARK)?;
         let failed = |source| DirectoryError::Io {
             path: path.clone(),
             source,
         };
-        let flags = rustix::fs::OFlags::RDWR
-            | rustix::fs::OFlags::CREATE
-            | rustix::fs::OFlags::NOFOLLOW
-            | rustix::fs::OFlags::NONBLOCK
-            | rustix::fs::OFlags::CLOEXEC;
-        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-        let held = rustix::fs::open(&path, flags, mode).map_err(|error| failed(error.into()))?;
-        let file = File::from(held);
         let is_file = file.metadata().map_err(failed)?.is_file();
         if !is_file {
             return Err(failed(io::Error::other("it is not a regular file")));
@@ -125,13 +120,6 @@ impl HighWater {
         self.file.read_exact_at(&mut bytes, 0)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
-}
-
-/// `record` has its mark in `record.mark`.
-fn beside(directory: &Path) -> PathBuf {
-    let mut name = directory.as_os_str().to_owned();
-    name.push(".mark");
-    PathBuf::from(name)
 }
 
 fn written(marks: &HighWaterMarks, key: &[u8; 32]) -> String {
@@ -242,7 +230,7 @@ mod tests {
         let mark = HighWater::open(&directory, [1; 32]).unwrap();
         let flags = rustix::io::fcntl_getfd(&mark.file).unwrap();
         assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
-        let path = beside(directory.path());
+        let path = place.path().join("record.mark");
         std::fs::rename(&path, place.path().join("elsewhere")).unwrap();
         std::os::unix::fs::symlink(place.path().join("elsewhere"), &path).unwrap();
         assert!(HighWater::open(&directory, [1; 32]).is_err());

@@ -5,7 +5,12 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    convert::Infallible,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::Ordering,
+        mpsc::{self, RecvTimeoutError},
+    },
     thread::JoinHandle,
     time::Duration,
 };
@@ -58,8 +63,13 @@ const READ_WAIT: Duration = Duration::from_secs(2);
 /// How long closing waits for the last commit.
 const CLOSE_WAIT: Duration = Duration::from_secs(30);
 
-/// The record in a directory. Clones share it; [`close`](Self::close) it before the process ends,
-/// or queued records are lost.
+/// How long dropping the last clone waits for the last commit. It keeps a thread of the host from
+/// going on, so it is shorter than what [`StoredLedger::close`] waits.
+const DROP_WAIT: Duration = Duration::from_secs(5);
+
+/// The record in a directory. Clones share it. Dropping the last one writes what is queued, as
+/// [`close`](Self::close) does, but blocks its thread and cannot say that writing failed. A clone in
+/// a `static` is never dropped: close such a record before the process ends.
 #[derive(Clone)]
 pub struct StoredLedger {
     shared: Arc<LedgerState>,
@@ -97,6 +107,8 @@ struct SeenHere {
 struct WriterThread {
     thread: JoinHandle<()>,
     stopped: oneshot::Receiver<Result<(), LedgerError>>,
+    /// Disconnected once everything is written, for whoever waits without a runtime.
+    ended: mpsc::Receiver<Infallible>,
 }
 
 impl StoredLedger {
@@ -166,6 +178,7 @@ impl StoredLedger {
             writer: Mutex::new(Some(WriterThread {
                 thread: opening.thread,
                 stopped: opening.stopped,
+                ended: opening.ended,
             })),
         };
         let ledger = Self {
@@ -309,8 +322,20 @@ impl StoredLedger {
 
 impl Drop for LedgerState {
     fn drop(&mut self) {
-        // The writer ends by itself; call `close` to wait for it.
         self.queue.close();
+        let running = self.writer.get_mut();
+        let Some(running) = running.unwrap_or_else(PoisonError::into_inner).take() else {
+            return;
+        };
+        self.store.close();
+        if running.thread.thread().id() == std::thread::current().id() {
+            return;
+        }
+        // The process may end right after this, and its threads with it. The writer needs nobody
+        // else's thread to go on, so this cannot wait for itself.
+        if running.ended.recv_timeout(DROP_WAIT) == Err(RecvTimeoutError::Timeout) {
+            tracing::error!("the record was dropped before everything was written");
+        }
     }
 }
 

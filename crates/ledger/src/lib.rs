@@ -64,6 +64,8 @@ mod left_open;
 mod listed;
 mod lost;
 mod memories;
+mod memory_files;
+mod memory_record;
 mod message;
 mod names;
 mod open_call;
@@ -100,6 +102,7 @@ pub use artifacts::{ExpiringArtifacts, ExpiryReport, MAX_ARTIFACT_BYTES, ObjectS
 pub use counters::Counters;
 pub use directory::DirectoryError;
 pub use ledger::StoredLedger;
+pub use memory_record::MemoryRecord;
 pub use open_error::OpenError;
 pub use options::{LedgerOptions, Retention};
 pub use redact::{MAX_SECRETS, MIN_SECRET_BYTES, REDACTED, Redactor};

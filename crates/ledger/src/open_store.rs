@@ -22,6 +22,14 @@ pub(crate) fn password(options: &LedgerOptions) -> Option<String> {
     }
 }
 
+/// The private directory of a record, or what takes its place in memory.
+pub(crate) fn open_directory(options: &LedgerOptions) -> Result<PrivateDirectory, DirectoryError> {
+    match &options.memory {
+        Some(memory) => Ok(PrivateDirectory::in_memory(memory.files())),
+        None => PrivateDirectory::open(&options.directory),
+    }
+}
+
 /// Where the names of a record's writers and its marks are: with its file, or apart for each database.
 pub(crate) fn names_directory(
     options: &LedgerOptions,
@@ -57,7 +65,10 @@ pub(crate) fn open_store(
     directory: &PrivateDirectory,
 ) -> Result<Arc<dyn Store>, OpenError> {
     let Some(database) = &options.database else {
-        return Ok(Arc::new(SqliteStore::prepare(directory)?));
+        return Ok(match &options.memory {
+            Some(memory) => Arc::new(memory.store()?),
+            None => Arc::new(SqliteStore::prepare(directory)?),
+        });
     };
     let is_postgres = ["postgres://", "postgresql://"]
         .iter()

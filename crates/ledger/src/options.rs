@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use haft_contract::host::Clock;
 
-use crate::artifacts::ObjectStorage;
+use crate::{artifacts::ObjectStorage, memory_record::MemoryRecord};
 
 /// How many calls may be open at once in one process.
 pub const MAX_CALLS_IN_FLIGHT: usize = 65_536;
@@ -68,6 +68,8 @@ pub struct LedgerOptions {
     /// The database of the record, as `postgres://user@host/database`; a file in `directory` if absent.
     /// What is signed with and the high-water mark are in `directory` all the same.
     pub database: Option<String>,
+    /// The record in memory that is opened instead of a directory.
+    pub memory: Option<MemoryRecord>,
     /// Where artifacts are kept, if not in files in `directory`.
     pub artifacts: Option<ObjectStorage>,
     /// The clock for settling interrupted calls.
@@ -104,6 +106,7 @@ impl LedgerOptions {
         Self {
             directory: directory.into(),
             database: None,
+            memory: None,
             artifacts: None,
             clock,
             secrets: Vec::new(),
@@ -117,6 +120,14 @@ impl LedgerOptions {
             checkpoint_every: CHECKPOINT_EVERY,
             max_grants: MAX_GRANTS,
             retention: Some(Retention::default()),
+        }
+    }
+
+    /// The default limits, for a record in memory.
+    pub fn in_memory(record: &MemoryRecord, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            memory: Some(record.clone()),
+            ..Self::new("", clock)
         }
     }
 
@@ -149,6 +160,7 @@ impl fmt::Debug for LedgerOptions {
             .field("directory", &self.directory)
             // Its address may have a password.
             .field("has_database", &self.database.is_some())
+            .field("memory", &self.memory)
             .field("artifacts", &self.artifacts)
             .field("secrets", &self.secrets.len())
             .field("max_calls_in_flight", &self.max_calls_in_flight)

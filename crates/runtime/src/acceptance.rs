@@ -46,7 +46,7 @@ impl Runtime {
         let place = engine.in_flight.take(call, tenant, &cancel, &engine.limits);
         // Before the claim: a call this process has no room for is left to others. Dropping this
         // future stops whatever the call has started.
-        let _place = place.map_err(|refusal| {
+        let place = place.map_err(|refusal| {
             let message = refusal.halt().into_error().message().to_owned();
             LedgerError::new(LedgerErrorKind::LimitExceeded, message)
         })?;
@@ -61,8 +61,9 @@ impl Runtime {
             }
         };
         let mut request = claimed.request;
+        let stage = place.describe(&request, engine.clock.now());
         let workspace = self.workspace_of(&mut request, &cancel).await;
-        let recording = self.recording(&request, claimed.record);
+        let recording = self.recording(&request, claimed.record, stage);
         let outcome = self.walk(request, workspace, &recording, cancel).await;
         let settled = tokio::time::timeout(engine.limits.settle_wait, recording.settled());
         match settled.await {

@@ -1,20 +1,55 @@
-//! The calls in flight: how many are allowed, how to stop one, and how to stop all when the runtime
-//! shuts down.
+//! The calls in flight: how many are allowed, which they are, how to stop one, and how to stop all
+//! when the runtime shuts down.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use haft_contract::{
-    CallId, ErrorKind, TenantId, ToolError,
+    CallId, CallRequest, ErrorKind, Principal, TenantId, ToolError, WorkspaceId,
+    host::Timestamp,
     outcome::{DeniedBy, Facts},
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::{halt::HaltedCall, limits::Limits};
+use crate::{
+    call_stage::{CallStage, StageMark},
+    halt::HaltedCall,
+    limits::Limits,
+};
+
+/// A call that has begun and not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InFlightCall {
+    /// Which call.
+    pub call: CallId,
+    /// The tool, as the request names it.
+    pub tool: String,
+    /// Who asks.
+    pub principal: Arc<Principal>,
+    /// Where it works.
+    pub workspace: WorkspaceId,
+    /// When it began here.
+    pub since: Timestamp,
+    /// How far it has got.
+    pub stage: CallStage,
+}
+
+/// What became of the calls in flight when a runtime was shut down.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShutdownReport {
+    /// How many ended by themselves within the grace.
+    pub finished: usize,
+    /// Those that were stopped, the oldest first, as they were then.
+    pub stopped: Vec<InFlightCall>,
+    /// How many of these did not end even so. The next start settles them.
+    pub left: usize,
+}
 
 /// Every call that has begun and not ended.
 #[derive(Default)]
@@ -26,11 +61,45 @@ pub(crate) struct InFlight {
 
 #[derive(Default)]
 struct Calls {
-    tokens: HashMap<CallId, CancellationToken>,
+    begun: HashMap<CallId, BegunCall>,
     /// How many belong to each tenant, if there is a cap per tenant.
     by_tenant: HashMap<TenantId, usize>,
     /// No more are accepted.
     closed: bool,
+}
+
+struct BegunCall {
+    token: CancellationToken,
+    /// What it is; nothing for a call that is only planned or not claimed yet.
+    known: Option<KnownCall>,
+}
+
+struct KnownCall {
+    tool: String,
+    principal: Arc<Principal>,
+    workspace: WorkspaceId,
+    since: Timestamp,
+    stage: StageMark,
+}
+
+impl Calls {
+    /// The oldest first.
+    fn list(&self) -> Vec<InFlightCall> {
+        let known = self.begun.iter().filter_map(|(call, begun)| {
+            let known = begun.known.as_ref()?;
+            Some(InFlightCall {
+                call: *call,
+                tool: known.tool.clone(),
+                principal: Arc::clone(&known.principal),
+                workspace: known.workspace.clone(),
+                since: known.since,
+                stage: known.stage.get(),
+            })
+        });
+        let mut list: Vec<_> = known.collect();
+        list.sort_by_key(|call| (call.since, call.call));
+        list
+    }
 }
 
 impl InFlight {
@@ -39,12 +108,19 @@ impl InFlight {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.calls().tokens.len()
+        self.calls().begun.len()
+    }
+
+    /// Which they are, the oldest first.
+    pub(crate) fn list(&self) -> Vec<InFlightCall> {
+        self.calls().list()
     }
 
     /// Stops a call. Returns whether it was in flight.
     pub(crate) fn cancel(&self, call: CallId) -> bool {
-        let token = self.calls().tokens.get(&call).cloned();
+        let begun = self.calls();
+        let token = begun.begun.get(&call).map(|begun| begun.token.clone());
+        drop(begun);
         token.map(|token| token.cancel()).is_some()
     }
 
@@ -65,10 +141,10 @@ impl InFlight {
             return Err(NotTaken::ShuttingDown);
         }
         let Calls {
-            tokens, by_tenant, ..
+            begun, by_tenant, ..
         } = &mut *calls;
-        let in_flight = tokens.len();
-        let Entry::Vacant(place) = tokens.entry(call) else {
+        let in_flight = begun.len();
+        let Entry::Vacant(place) = begun.entry(call) else {
             return Err(NotTaken::Twice);
         };
         if in_flight >= limit {
@@ -81,7 +157,10 @@ impl InFlight {
             }
             *count += 1;
         }
-        place.insert(cancel.clone());
+        place.insert(BegunCall {
+            token: cancel.clone(),
+            known: None,
+        });
         Ok(InFlightSlot {
             of: self,
             call,
@@ -89,15 +168,31 @@ impl InFlight {
         })
     }
 
-    /// Refuses every further call, stops the current ones, and waits for them to end. Returns how
-    /// many did not end in time.
-    pub(crate) async fn shut_down(&self, wait: Duration) -> usize {
-        let tokens: Vec<CancellationToken> = {
+    /// Refuses every further call, gives the current ones the grace, stops those that are left, and
+    /// waits for them to end.
+    pub(crate) async fn shut_down(&self, grace: Duration, wait: Duration) -> ShutdownReport {
+        let before = {
             let mut calls = self.calls();
             calls.closed = true;
-            calls.tokens.values().cloned().collect()
+            calls.begun.len()
+        };
+        self.until_none_left(grace).await;
+        let (stopped, tokens) = {
+            let calls = self.calls();
+            let tokens = calls.begun.values().map(|begun| begun.token.clone());
+            (calls.list(), tokens.collect::<Vec<_>>())
         };
         tokens.iter().for_each(CancellationToken::cancel);
+        self.until_none_left(wait).await;
+        ShutdownReport {
+            finished: before.saturating_sub(tokens.len()),
+            stopped,
+            left: self.len(),
+        }
+    }
+
+    /// Waits until no call is in flight, at most this long.
+    async fn until_none_left(&self, wait: Duration) {
         let ended = async {
             loop {
                 let told = self.none_left.notified();
@@ -109,7 +204,6 @@ impl InFlight {
         };
         // A timeout shows in the number that is left.
         let _ = tokio::time::timeout(wait, ended).await;
-        self.len()
     }
 }
 
@@ -164,10 +258,28 @@ pub(crate) struct InFlightSlot<'a> {
     tenant: Option<TenantId>,
 }
 
+impl InFlightSlot<'_> {
+    /// Says what the call is, for whoever lists what is in flight.
+    pub(crate) fn describe(&self, request: &CallRequest, since: Timestamp) -> StageMark {
+        let stage = StageMark::default();
+        let known = KnownCall {
+            tool: request.tool.clone(),
+            principal: Arc::clone(&request.principal),
+            workspace: request.workspace.clone(),
+            since,
+            stage: stage.clone(),
+        };
+        if let Some(begun) = self.of.calls().begun.get_mut(&self.call) {
+            begun.known = Some(known);
+        }
+        stage
+    }
+}
+
 impl Drop for InFlightSlot<'_> {
     fn drop(&mut self) {
         let mut calls = self.of.calls();
-        let token = calls.tokens.remove(&self.call);
+        let begun = calls.begun.remove(&self.call);
         if let Some(tenant) = &self.tenant
             && let Some(count) = calls.by_tenant.get_mut(tenant)
         {
@@ -177,12 +289,12 @@ impl Drop for InFlightSlot<'_> {
             }
         }
         // Only a shutdown waits for this, and it closes before it waits.
-        if calls.closed && calls.tokens.is_empty() {
+        if calls.closed && calls.begun.is_empty() {
             self.of.none_left.notify_waiters();
         }
         drop(calls);
-        if let Some(token) = token {
-            token.cancel();
+        if let Some(begun) = begun {
+            begun.token.cancel();
         }
     }
 }

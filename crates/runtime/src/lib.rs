@@ -10,6 +10,7 @@
 mod acceptance;
 mod background;
 mod builder;
+mod call_stage;
 mod capture;
 mod change_history;
 mod clock;
@@ -45,12 +46,14 @@ mod workspace;
 
 pub use self::{
     builder::{BuildError, RuntimeBuilder},
+    call_stage::CallStage,
     clock::SystemClock,
     digest::digest_of,
     event_channel::{EVENTS_HELD, EventQueue, EventReceiver, event_channel},
     first_answer::first_answer,
     grant_finder::PolicyGrantFinder,
     host_events::{EventFilter, EventsFromRecord, HostEvent, HostEvents, MissedEvents},
+    in_flight::{InFlightCall, ShutdownReport},
     limits::{Limits, OPEN_APPROVALS, OutputLimits, ProcessLimits},
     loops::{LOOP_GUARD, LoopGuard},
     nobody::NobodyToAsk,

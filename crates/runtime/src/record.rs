@@ -14,7 +14,7 @@ use haft_contract::{
     progress::ProgressNote,
 };
 
-use crate::host_events::Listeners;
+use crate::{call_stage::StageMark, host_events::Listeners};
 
 /// Collects the events of one call and passes them on.
 pub(crate) struct Recording {
@@ -23,6 +23,7 @@ pub(crate) struct Recording {
     origin: CallOrigin,
     listeners: Arc<Listeners>,
     record: Box<dyn CallRecord>,
+    stage: StageMark,
     state: Mutex<State>,
 }
 
@@ -43,6 +44,7 @@ impl Recording {
         clock: Arc<dyn Clock>,
         listeners: Arc<Listeners>,
         record: Box<dyn CallRecord>,
+        stage: StageMark,
     ) -> Self {
         Self {
             call: request.id,
@@ -54,6 +56,7 @@ impl Recording {
             },
             listeners,
             record,
+            stage,
             state: Mutex::new(State {
                 pending: Vec::with_capacity(EXPECTED_EVENTS),
                 tool: None,
@@ -67,7 +70,8 @@ impl Recording {
     /// The recording of a call that is only planned: no listener sees it, nothing is kept, and it
     /// cannot be started.
     pub(crate) fn of_dry_run(request: &CallRequest, clock: Arc<dyn Clock>) -> Self {
-        Self::new(request, clock, Arc::default(), Box::new(NothingRecorded))
+        let record = Box::new(NothingRecorded);
+        Self::new(request, clock, Arc::default(), record, StageMark::default())
     }
 
     /// The call that is recorded.
@@ -88,6 +92,7 @@ impl Recording {
 
     /// Sends an event to listeners now, and to the ledger with the next group.
     pub(crate) fn note(&self, event: CallEvent) {
+        self.stage.follow(&event);
         let (recorded, watched) = (event.is_recorded(), self.is_watched());
         if !recorded && !watched {
             return;
@@ -164,6 +169,7 @@ impl Recording {
         events.push(happened);
         self.record.append(events, durability).await?;
         self.state().started = true;
+        self.stage.set_running();
         if let Some(happened) = told {
             self.listeners.tell(&self.origin, &happened);
         }

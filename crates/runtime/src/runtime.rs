@@ -1,7 +1,7 @@
 //! The runtime: everything a call needs, and the ways to make one: a call or a batch here, and in
 //! `acceptance.rs` a call that another process accepted.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use haft_contract::{
@@ -16,8 +16,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     builder::RuntimeBuilder,
+    call_stage::StageMark,
     engine::Engine,
     halt::cancelled,
+    in_flight::{InFlightCall, ShutdownReport},
     input::RenamedParameters,
     loops::{DidRun, WatchedCall},
     pipeline::{self, CallState, DryRun, HaltedCall, OpenedCall, settle_halt},
@@ -153,12 +155,13 @@ impl Runtime {
         let limits = &self.engine.limits;
         let tenant = &request.principal.tenant;
         // Dropping this future stops whatever the call has started.
-        let _place = match self.engine.in_flight.take(call, tenant, &cancel, limits) {
+        let place = match self.engine.in_flight.take(call, tenant, &cancel, limits) {
             Ok(place) => place,
             Err(refusal) => return Arc::new(settle_halt(call, refusal.halt())),
         };
+        let stage = place.describe(&request, self.engine.clock.now());
         let workspace = self.workspace_of(&mut request, &cancel).await;
-        let recording = match self.open(&request, &cancel).await {
+        let recording = match self.open(&request, stage, &cancel).await {
             Ok(recording) => recording,
             Err(halt) => return Arc::new(settle_halt(call, halt)),
         };
@@ -272,6 +275,11 @@ impl Runtime {
         self.engine.in_flight.len()
     }
 
+    /// Which calls are in flight, the oldest first. A call that is only planned is none.
+    pub fn calls_in_flight(&self) -> Vec<InFlightCall> {
+        self.engine.in_flight.list()
+    }
+
     /// How many questions the calls of this process wait on.
     pub fn open_questions(&self) -> usize {
         self.engine.asking.open()
@@ -299,16 +307,27 @@ impl Runtime {
     /// recorded; then ends every process of every session and makes the record durable. For a host
     /// that shuts down: what a call told its caller is then what the record says.
     pub async fn shut_down(&self) -> Result<(), haft_contract::host::LedgerError> {
+        let (_, flushed) = self.shut_down_within(Duration::ZERO).await;
+        flushed
+    }
+
+    /// As [`Self::shut_down`], but calls that end within the grace are not stopped. Says which were,
+    /// and whether the record could be made durable.
+    pub async fn shut_down_within(
+        &self,
+        grace: Duration,
+    ) -> (ShutdownReport, Result<(), haft_contract::host::LedgerError>) {
         let limits = &self.engine.limits;
         // A stopped tool is dropped after the first limit, waiting for its settlement ends after
         // the second.
         let wait = limits.stop_grace.saturating_add(limits.settle_wait);
-        let left = self.engine.in_flight.shut_down(wait).await;
-        if left > 0 {
-            tracing::warn!(left, "calls did not end in time");
+        let report = self.engine.in_flight.shut_down(grace, wait).await;
+        if report.left > 0 {
+            tracing::warn!(left = report.left, "calls did not end in time");
         }
         self.end_processes().await;
-        self.flush().await
+        let flushed = self.flush().await;
+        (report, flushed)
     }
 
     /// Ends every process of every session. No more are kept from then on: a host that shuts down
@@ -340,6 +359,7 @@ impl Runtime {
     async fn open(
         &self,
         request: &CallRequest,
+        stage: StageMark,
         cancel: &CancellationToken,
     ) -> Result<Arc<Recording>, HaltedCall> {
         let engine = &self.engine;
@@ -351,7 +371,7 @@ impl Runtime {
             }
         };
         match opened {
-            Ok(record) => Ok(self.recording(request, record)),
+            Ok(record) => Ok(self.recording(request, record, stage)),
             Err(error) => {
                 let message = format!("the call cannot be recorded, so it is not run: {error}");
                 let hint = match error.kind() {
@@ -379,10 +399,11 @@ impl Runtime {
         &self,
         request: &CallRequest,
         record: Box<dyn CallRecord>,
+        stage: StageMark,
     ) -> Arc<Recording> {
         let engine = &self.engine;
         let (clock, listeners) = (Arc::clone(&engine.clock), Arc::clone(&engine.listeners));
-        let recording = Recording::new(request, clock, listeners, record);
+        let recording = Recording::new(request, clock, listeners, record, stage);
         recording.note(CallEvent::Opened {
             workspace: request.workspace.clone(),
         });

@@ -166,9 +166,19 @@ impl Workspace {
     /// and caps. Its id is derived from its root.
     #[must_use]
     pub fn over(&self, operations: Operations) -> Arc<Self> {
+        self.like_this(operations, self.owner.clone())
+    }
+
+    /// As [`Self::over`], for a workspace that belongs to this tenant.
+    #[must_use]
+    pub fn over_for(&self, operations: Operations, owner: TenantId) -> Arc<Self> {
+        self.like_this(operations, Some(owner))
+    }
+
+    fn like_this(&self, operations: Operations, owner: Option<TenantId>) -> Arc<Self> {
         Arc::new(Self {
             id: operations.workspace_id(),
-            owner: self.owner.clone(),
+            owner,
             operations,
             registry: Arc::clone(&self.registry),
             rules: Arc::clone(&self.rules),

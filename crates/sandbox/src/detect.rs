@@ -54,7 +54,9 @@ impl MissingFacility {
     /// What is missing, as a sentence without a full stop.
     pub fn reason(self) -> String {
         match self {
-            Self::Helper => "no helper program to set up sandboxes was found".to_owned(),
+            Self::Helper => {
+                "this program does not set up sandboxes, and none that does is installed".to_owned()
+            }
             Self::HelperInWorkspace => {
                 "the program that sets up sandboxes lies in the workspace".to_owned()
             }
@@ -75,10 +77,11 @@ impl MissingFacility {
     pub fn remedy(self) -> &'static str {
         match self {
             Self::Helper => {
-                "call `haft_backends::helper::run_if_asked` first in `main`, or name the \
-                 `haft-helper` program"
+                "add the line `haft::helper::exit_if_asked();` as the first of a `main` that is not \
+                 `async`, before any thread is started; or, for tests, have a `haft` of the same \
+                 version on `PATH`, or name it in `HAFT_HELPER`"
             }
-            Self::HelperInWorkspace => "install haft outside the workspace",
+            Self::HelperInWorkspace => "name a helper outside the workspace",
             Self::Bubblewrap => "apt-get install bubblewrap",
             Self::Gvisor => "apt-get install runsc",
             Self::UserNamespaces => {
@@ -96,11 +99,7 @@ impl MissingFacility {
 impl Facilities {
     /// Finds out what this machine has for a workspace.
     pub fn look(options: &SandboxOptions, root: &Path) -> Self {
-        let helper = match options.helper.locate() {
-            None => Err(MissingFacility::Helper),
-            Some(helper) if helper.starts_with(root) => Err(MissingFacility::HelperInWorkspace),
-            Some(helper) => Ok(helper),
-        };
+        let helper = options.helper.for_workspace(root);
         let bubblewrap = match bubblewrap::find() {
             None => Err(MissingFacility::Bubblewrap),
             Some(_) if !allows_user_namespaces() => Err(MissingFacility::UserNamespaces),

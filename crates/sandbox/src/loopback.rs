@@ -152,7 +152,7 @@ impl HeldLoopback {
 }
 
 /// A process that is ended and reaped when it is no longer needed.
-struct EndedOnDrop(StartedChild);
+pub(crate) struct EndedOnDrop(pub(crate) StartedChild);
 
 impl Drop for EndedOnDrop {
     fn drop(&mut self) {

@@ -14,11 +14,13 @@ use haft_contract::{
 use crate::{
     cgroup::{Cgroup, CgroupError, CgroupParent},
     detect::{Facilities, MissingFacility},
+    helper::needs_copy,
     jail::Jail,
     limits::Limits,
     loopback::{HeldLoopback, Loopbacks},
     options::SandboxOptions,
     orphans::{BaseDirectories, DirectoryPurpose, PrivateDirectory, RuntimeDirectory},
+    own_copy,
     profile::HostView,
     protected_watch::{Deep, ProtectedWatch, Quarantine},
 };
@@ -37,6 +39,10 @@ pub(crate) struct Sandbox {
     control: OnceLock<Arc<RuntimeDirectory>>,
     /// For files of commands; made on first use.
     files: OnceLock<Arc<RuntimeDirectory>>,
+    /// A copy of this program, if its file lies in a workspace; made on first use.
+    own_copy: OnceLock<(PathBuf, PrivateDirectory)>,
+    /// Whether that copy would lie where no command of the workspace can replace it.
+    copies_lie_apart: bool,
     loopbacks: Loopbacks,
 }
 
@@ -54,17 +60,20 @@ impl Sandbox {
             bases,
             control: OnceLock::new(),
             files: OnceLock::new(),
+            own_copy: OnceLock::new(),
+            copies_lie_apart: lies_apart(temporary, root),
             loopbacks: Loopbacks::default(),
         }
     }
 
     /// Whether what was found for one workspace applies to another at this root: everything does,
-    /// except where the helper lies.
-    pub(crate) fn serves(&self, root: &Path) -> bool {
-        match &self.facilities.helper {
+    /// except where the helper lies, or would be copied to.
+    pub(crate) fn serves(&self, root: &Path, temporary: &Path) -> bool {
+        let same_helper = match &self.facilities.helper {
             Ok(helper) => !helper.starts_with(root),
             Err(missing) => *missing == MissingFacility::Helper,
-        }
+        };
+        same_helper && self.copies_lie_apart == lies_apart(temporary, root)
     }
 
     /// What this machine has.
@@ -79,10 +88,33 @@ impl Sandbox {
 
     /// The helper.
     pub(crate) fn helper(&self) -> Result<PathBuf, OpsError> {
-        self.facilities
-            .helper
-            .clone()
-            .map_err(|missing| unavailable(&[missing]))
+        let helper = self.facilities.helper.clone();
+        let helper = helper.map_err(|missing| unavailable(&[missing]))?;
+        if needs_copy(&helper) {
+            if !self.copies_lie_apart {
+                return Err(unavailable(&[MissingFacility::HelperInWorkspace]));
+            }
+            return self.own_copy();
+        }
+        Ok(helper)
+    }
+
+    /// A copy of this program, made when it is first needed.
+    fn own_copy(&self) -> Result<PathBuf, OpsError> {
+        if let Some((path, _)) = self.own_copy.get() {
+            return Ok(path.clone());
+        }
+        let directory = self.private_directory(DirectoryPurpose::Files)?;
+        let copied = own_copy::copy_to(directory.path()).map_err(|error| {
+            let why = error.kind();
+            OpsError::new(
+                ErrorKind::TierUnavailable,
+                format!("the program that sets up sandboxes lies in a workspace, and cannot be copied: {why}"),
+            )
+        })?;
+        // If two were made at once, the second is dropped and thereby removed.
+        let (path, _) = self.own_copy.get_or_init(|| (copied, directory));
+        Ok(path.clone())
     }
 
     /// Refuses a tier this machine does not support.
@@ -150,6 +182,12 @@ impl Sandbox {
             Err(error) => Err(fail(error)),
         }
     }
+}
+
+/// Whether a directory does not lie in a workspace.
+fn lies_apart(directory: &Path, root: &Path) -> bool {
+    let real = std::fs::canonicalize(directory);
+    !real.as_deref().unwrap_or(directory).starts_with(root)
 }
 
 /// The place for what a command tried to leave under a protected name.

@@ -1,6 +1,6 @@
 //! The program to upload: this one, or one the operator names.
 
-use std::{fmt, fs::File, io::Read as _, path::PathBuf};
+use std::{fmt, fs::File, io::Read as _};
 
 use haft_contract::{ErrorKind, ops::OpsError};
 use haft_sandbox::{helper::Helper, pool::blocking};
@@ -37,12 +37,14 @@ impl fmt::Display for Digest {
 pub(super) async fn read(helper: &Helper) -> Result<Vec<u8>, ConnectError> {
     let path = match helper {
         // The program that is running, even if its file was replaced since.
-        Helper::CurrentExecutable => helper.locate().map(|_| PathBuf::from("/proc/self/exe")),
-        Helper::Path(path) => Some(path.clone()),
+        Helper::CurrentExecutable if helper.is_this_program() => Some("/proc/self/exe".into()),
+        Helper::CurrentExecutable | Helper::Path(_) => helper.locate(),
     }
     .ok_or_else(|| {
-        ConnectError::new("this program cannot serve as Haft's helper on another machine")
-            .hint("call `haft_backends::helper::run_if_asked` first in `main`, or name a helper")
+        ConnectError::new("this program cannot serve as Haft's helper on another machine").hint(
+            "add the line `haft::helper::exit_if_asked();` as the first of a `main` that is not \
+                 `async`, or name a helper",
+        )
     })?;
     let shown = path.display().to_string();
     let read = blocking(move || {

@@ -138,7 +138,7 @@ impl LocalBackend {
     }
 
     /// The device and inode of the root.
-    pub(crate) fn root_identity(&self) -> (u64, u64) {
+    pub fn root_identity(&self) -> (u64, u64) {
         let FileId { device, inode } = self.jail.identity();
         (device, inode)
     }

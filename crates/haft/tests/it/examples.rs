@@ -8,6 +8,8 @@ mod approvals;
 mod custom_access;
 #[path = "../../examples/custom_tool.rs"]
 mod custom_tool;
+#[path = "../../examples/many_tenants.rs"]
+mod many_tenants;
 #[path = "../../examples/mounted_server.rs"]
 mod mounted_server;
 #[path = "../../examples/per_agent_policy.rs"]
@@ -62,6 +64,22 @@ async fn example_per_agent_policy() {
             "stranger is shown: bash copy edit find grep list patch process read read_output todo write",
             "stranger writes docs/guide.md: denied by `agents without a section ask` (built in)",
             "stranger writes src/main.rs: denied by `agents without a section ask` (built in)",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn example_many_tenants() {
+    check(
+        &many_tenants::run().await.unwrap(),
+        &[
+            "acme: succeeded, reads: of acme",
+            "beta: succeeded, reads: of beta",
+            "beta in acme's directory: true",
+            "acme's reader writes: denied",
+            "on record for acme: 3 calls",
+            "on record for beta: 2 calls",
+            "stopped at the end: 0",
         ],
     );
 }

@@ -6,6 +6,7 @@
 
 mod checked;
 mod files;
+pub(crate) mod memory;
 mod object_storage;
 #[cfg(feature = "object-storage")]
 mod objects;
@@ -18,8 +19,8 @@ use haft_contract::{
     host::{ArtifactId, ArtifactStore, LedgerError, LedgerErrorKind, Timestamp},
 };
 
-use self::files::FileArtifacts;
 pub use self::object_storage::ObjectStorage;
+use self::{files::FileArtifacts, memory::MemoryArtifacts};
 use crate::{
     directory::PrivateDirectory,
     open_error::OpenError,
@@ -82,6 +83,7 @@ pub trait ExpiringArtifacts: ArtifactStore {
 /// What keeps the artifacts of a record: the one place that knows every kind.
 pub(crate) enum ArtifactBacking {
     Files,
+    Memory(MemoryArtifacts),
     #[cfg(feature = "object-storage")]
     Objects(objects::Bucket, Arc<dyn haft_contract::host::Clock>),
 }
@@ -89,13 +91,14 @@ pub(crate) enum ArtifactBacking {
 impl ArtifactBacking {
     /// Whether requests are needed to reach it, which may take long or fail.
     pub(crate) fn is_remote(&self) -> bool {
-        !matches!(self, Self::Files)
+        !matches!(self, Self::Files | Self::Memory(_))
     }
 
     /// What the options name; files if they name nothing. Reads the settings and connects to nothing.
     pub(crate) fn of(options: &LedgerOptions) -> Result<Self, OpenError> {
         let Some(storage) = &options.artifacts else {
-            return Ok(Self::Files);
+            let memory = options.memory.as_ref();
+            return Ok(memory.map_or(Self::Files, |memory| Self::Memory(memory.artifacts())));
         };
         #[cfg(feature = "object-storage")]
         return Ok(Self::Objects(
@@ -114,12 +117,20 @@ impl ArtifactBacking {
         self,
         directory: &PrivateDirectory,
     ) -> Result<Arc<dyn ExpiringArtifacts>, OpenError> {
-        let root = directory.subdirectory("artifacts")?;
-        let writing = root.subdirectory("writing")?;
+        let directories = || {
+            let root = directory.subdirectory("artifacts")?;
+            let writing = root.subdirectory("writing")?;
+            Ok::<_, OpenError>((root, writing))
+        };
         Ok(match self {
-            Self::Files => Arc::new(FileArtifacts::new(root, writing)),
+            Self::Memory(artifacts) => Arc::new(artifacts),
+            Self::Files => {
+                let (root, writing) = directories()?;
+                Arc::new(FileArtifacts::new(root, writing))
+            }
             #[cfg(feature = "object-storage")]
             Self::Objects(bucket, clock) => {
+                let (root, writing) = directories()?;
                 Arc::new(objects::ObjectArtifacts::new(bucket, root, writing, clock))
             }
         })

@@ -54,10 +54,21 @@ impl SqliteStore {
                 path: path.clone(),
                 source,
             })?;
-        Ok(Self {
+        Ok(Self::at(path))
+    }
+
+    /// The database at this place, which is a path, or an address within the memory of this process.
+    pub(crate) fn at(place: impl Into<PathBuf>) -> Self {
+        let path = place.into();
+        Self {
             readers: Arc::new(Readers::new(path.clone())),
             path,
-        })
+        }
+    }
+
+    /// A connection that only keeps a database in memory while nobody else has it open.
+    pub(crate) fn anchor(place: &str) -> Result<rusqlite::Connection, StoreError> {
+        open(Path::new(place)).map_err(connection::failed)
     }
 }
 

@@ -15,8 +15,9 @@ mod write;
 
 use std::{
     collections::HashSet,
+    convert::Infallible,
     fs::{File, TryLockError},
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, atomic::Ordering, mpsc},
     thread::JoinHandle,
     time::Duration,
 };
@@ -93,6 +94,7 @@ pub(crate) struct OpenedWriter {
     pub(crate) found: OpeningFindings,
     pub(crate) thread: JoinHandle<()>,
     pub(crate) stopped: oneshot::Receiver<Result<(), LedgerError>>,
+    pub(crate) ended: mpsc::Receiver<Infallible>,
 }
 
 /// What the writer shares with readers.
@@ -130,6 +132,7 @@ pub(crate) async fn start(options: LedgerOptions) -> Result<OpenedWriter, OpenEr
     let redactor = Arc::new(Redactor::new(secrets));
     let (ready, opened) = oneshot::channel();
     let (stopping, stopped) = oneshot::channel();
+    let (ending, ended) = mpsc::channel();
     let parts = (
         Arc::clone(&queue),
         Arc::clone(&counting),
@@ -141,6 +144,8 @@ pub(crate) async fn start(options: LedgerOptions) -> Result<OpenedWriter, OpenEr
         .name("haft-ledger".to_owned())
         .spawn(move || {
             let (queue, counting, redactor) = parts;
+            // Dropped last, when nothing of this thread is left to write.
+            let _ending = ending;
             let _guard = StopGuard(Arc::clone(&queue));
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -162,7 +167,8 @@ pub(crate) async fn start(options: LedgerOptions) -> Result<OpenedWriter, OpenEr
                                 runtime: Handle::current(),
                             };
                             if ready.send(Ok((shared, found))).is_ok() {
-                                // An error means that the ledger was dropped without closing.
+                                // An error means that nobody waits in a runtime: the ledger was
+                                // dropped.
                                 let _ = stopping.send(writer.run().await);
                             }
                         }
@@ -177,8 +183,8 @@ pub(crate) async fn start(options: LedgerOptions) -> Result<OpenedWriter, OpenEr
             }
         })
         .map_err(OpenError::Thread)?;
-    let ended = || OpenError::Thread(std::io::Error::other("it ended while opening"));
-    let (shared, found) = opened.await.map_err(|_| ended())??;
+    let no_answer = || OpenError::Thread(std::io::Error::other("it ended while opening"));
+    let (shared, found) = opened.await.map_err(|_| no_answer())??;
     Ok(OpenedWriter {
         queue,
         counting,
@@ -187,6 +193,7 @@ pub(crate) async fn start(options: LedgerOptions) -> Result<OpenedWriter, OpenEr
         found,
         thread,
         stopped,
+        ended,
     })
 }
 
@@ -227,7 +234,7 @@ impl Writer {
         counting: Arc<LedgerCounters>,
         redactor: Arc<Redactor>,
     ) -> Result<(Self, OpeningFindings), OpenError> {
-        let directory = Arc::new(PrivateDirectory::open(&options.directory)?);
+        let directory = Arc::new(open_store::open_directory(&options)?);
         // One process at a time migrates the schema and settles what others left behind.
         let _turn = opening_turn(&directory).await?;
         let store = open_store(&options, &directory)?;

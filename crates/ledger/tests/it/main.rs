@@ -26,6 +26,7 @@ mod growth;
 mod labels;
 mod many_instances;
 mod memories;
+mod memory;
 mod objects;
 mod older_schema;
 mod open_calls;

@@ -34,5 +34,6 @@ mod questions;
 mod registry;
 mod replaced_rules;
 mod scripted;
+mod shutdown;
 mod standing;
 mod workspaces;

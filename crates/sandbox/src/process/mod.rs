@@ -87,10 +87,10 @@ impl LocalProcesses {
     #[must_use]
     pub fn open_beside(&self, jail: Arc<Jail>) -> Self {
         let root = Path::new(jail.shown());
-        let sandbox = if self.sandbox.serves(root) {
+        let temporary = Path::new(&self.options.temporary);
+        let sandbox = if self.sandbox.serves(root, temporary) {
             Arc::clone(&self.sandbox)
         } else {
-            let temporary = Path::new(&self.options.temporary);
             Arc::new(Sandbox::look(&self.options.sandbox, root, temporary))
         };
         Self {

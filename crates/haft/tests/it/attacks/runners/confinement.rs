@@ -191,7 +191,6 @@ pub(super) async fn missing_layer(case: &Case, verdict: &mut Verdict) {
     for helper in [
         Helper::Path(PathBuf::from("/nonexistent/haft-helper")),
         Helper::Path(PathBuf::from("/bin/true")),
-        Helper::CurrentExecutable,
     ] {
         let scene = Scene::of(case);
         let mut local = scene.options(case);

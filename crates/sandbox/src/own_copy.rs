@@ -1,0 +1,117 @@
+//! A copy of the running program outside every workspace, for a program whose file lies in one: a
+//! command there might replace that file, and the next sandbox would be set up by something else.
+//!
+//! The bytes are those of the program that runs, not of its path. Only the part that is loaded is
+//! copied: a debug build is mostly symbols.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use crate::helper::RUNNING;
+
+/// The size of the header of a 64-bit ELF file.
+const HEADER: usize = 64;
+
+/// Where the header names its program headers: their place, the size of one, and their number.
+const PROGRAM_HEADERS: (usize, usize, usize) = (32, 54, 56);
+
+/// Where the header names its section headers: their place, their number, and that of their names.
+const SECTION_HEADERS: (usize, usize, usize) = (40, 60, 62);
+
+/// Where a program header names its place in the file and its length there.
+const SEGMENT: (usize, usize) = (8, 32);
+
+/// The most program headers that are looked at.
+const MAX_SEGMENTS: u64 = 256;
+
+/// Copies the running program into a directory, as a program that only this user can start.
+pub(crate) fn copy_to(directory: &Path) -> io::Result<PathBuf> {
+    let path = directory.join("haft-helper");
+    let program = File::open(RUNNING)?;
+    let mut copy = OpenOptions::new();
+    let mut copy = copy.write(true).create_new(true).mode(0o700).open(&path)?;
+    let whole = program.metadata()?.len();
+    match loaded(&program)? {
+        Some((length, header)) if length < whole => {
+            copy.write_all(&header)?;
+            let rest = length.saturating_sub(header.len() as u64);
+            let mut source = &program;
+            io::Seek::seek(&mut source, io::SeekFrom::Start(header.len() as u64))?;
+            io::copy(&mut source.take(rest), &mut copy)?;
+        }
+        Some(_) | None => {
+            io::copy(&mut &program, &mut copy)?;
+        }
+    }
+    Ok(path)
+}
+
+/// How much of a 64-bit little-endian ELF file is loaded, and its header without section headers,
+/// which name what comes after. `None` for any other file.
+fn loaded(program: &File) -> io::Result<Option<(u64, [u8; HEADER])>> {
+    let mut header = [0; HEADER];
+    program.read_exact_at(&mut header, 0)?;
+    if !header.starts_with(b"\x7fELF\x02\x01") {
+        return Ok(None);
+    }
+    let (place, size, count) = PROGRAM_HEADERS;
+    let (first, size, count) = (
+        number::<8>(&header, place),
+        number::<2>(&header, size),
+        number::<2>(&header, count),
+    );
+    let mut end = first.saturating_add(size.saturating_mul(count));
+    if count == 0 || count > MAX_SEGMENTS {
+        return Ok(None);
+    }
+    for segment in 0..count {
+        let mut described = [0; 56];
+        let at = first.saturating_add(segment.saturating_mul(size));
+        program.read_exact_at(&mut described, at)?;
+        let (place, length) = SEGMENT;
+        let (place, length) = (
+            number::<8>(&described, place),
+            number::<8>(&described, length),
+        );
+        end = end.max(place.saturating_add(length));
+    }
+    let (place, count, names) = SECTION_HEADERS;
+    for (at, bytes) in [(place, 8), (count, 2), (names, 2)] {
+        header
+            .iter_mut()
+            .skip(at)
+            .take(bytes)
+            .for_each(|byte| *byte = 0);
+    }
+    Ok(Some((end, header)))
+}
+
+/// A little-endian number of this many bytes.
+fn number<const BYTES: usize>(from: &[u8], at: usize) -> u64 {
+    let bytes = from.iter().skip(at).take(BYTES).rev();
+    bytes.fold(0, |number, byte| (number << 8) | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn the_copy_of_a_program_runs_without_its_symbols() {
+        let place = tempfile::tempdir().unwrap();
+        let copy = copy_to(place.path()).unwrap();
+        // This test's own program, which lists its tests.
+        let listed = Command::new(&copy).arg("--list").output().unwrap();
+        assert!(listed.status.success(), "{listed:?}");
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        assert!(listed.contains("the_copy_of_a_program_runs"), "{listed}");
+        let whole = std::fs::metadata(RUNNING).unwrap().len();
+        assert!(std::fs::metadata(&copy).unwrap().len() < whole);
+    }
+}
