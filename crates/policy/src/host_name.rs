@@ -4,19 +4,33 @@ use haft_contract::egress::Host;
 
 use crate::pattern::{PatternError, PatternScope, TextPattern};
 
-/// The host after `domain:`, in which `*` stands for any run of characters.
+/// A host as rules compare it, however it was written: an address in its one form, a name in lower
+/// case without a final dot. What no host can be stays as it is; nothing connects to it.
+pub(crate) fn compared(host: &str) -> String {
+    match Host::parse(host) {
+        Ok(Host::Address(address)) => address.to_canonical().to_string(),
+        Ok(Host::Name(name)) => name,
+        Err(_) => host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase(),
+    }
+}
+
+/// The host after `domain:`, in which `*` stands for any run of characters. A port never matches:
+/// rules are about hosts.
 pub(crate) fn after_domain(text: &str) -> Result<TextPattern, PatternError> {
-    let domain = text.strip_suffix('.').unwrap_or(text);
-    if domain.is_empty() {
+    if matches!(text, "" | ".") {
         return Err(PatternError::Empty);
     }
-    let separates = |c: char| c == '/' || c.is_whitespace();
-    // A port never matches: rules are about hosts.
-    let has_port = domain.contains(':') && Host::parse(domain).is_err();
-    if domain.contains(separates) || has_port {
+    if !text.contains('*') {
+        // Anything else would match nothing, and a rule in `deny` would allow what it speaks of.
+        Host::parse(text).map_err(|_| PatternError::NotAHost)?;
+        return Ok(TextPattern::parse(&compared(text)));
+    }
+    let text = text.strip_suffix('.').unwrap_or(text);
+    let in_names = |c: char| c.is_ascii_alphanumeric() || "-_.*".contains(c);
+    if !text.chars().all(in_names) {
         return Err(PatternError::NotAHost);
     }
-    Ok(TextPattern::parse(&domain.to_ascii_lowercase()))
+    Ok(TextPattern::parse(&text.to_ascii_lowercase()))
 }
 
 /// The host that a pattern without `domain:` also names: an address, or a name with a dot. `deny`
@@ -31,13 +45,70 @@ pub(crate) fn in_pattern(text: &str, reach: PatternScope) -> Option<TextPattern>
         Host::Address(_) => literal == text,
         Host::Name(name) => name.contains('.'),
     };
-    let text = text.strip_suffix('.').unwrap_or(text);
-    named.then(|| TextPattern::parse(&text.to_ascii_lowercase()))
+    let host = match text.strip_prefix("*.") {
+        Some(parent) => format!("*.{}", compared(parent)),
+        None => compared(text),
+    };
+    named.then(|| TextPattern::parse(&host))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_one_host_however_it_is_written() {
+        let one = [
+            "2001:db8::1",
+            "[2001:db8::1]",
+            "2001:DB8:0:0:0:0:0:1",
+            "[2001:0db8::0001]",
+        ];
+        for rule in one {
+            let patterns = [
+                after_domain(rule).unwrap(),
+                in_pattern(rule, PatternScope::Exact).unwrap(),
+            ];
+            for host in one {
+                for pattern in &patterns {
+                    assert!(pattern.matches(&compared(host)), "{rule}: {host}");
+                }
+            }
+        }
+        let mapped = after_domain("10.0.0.1").unwrap();
+        assert!(mapped.matches(&compared("::ffff:10.0.0.1")));
+        assert!(!mapped.matches(&compared("10.0.0.10")));
+    }
+
+    #[test]
+    fn what_no_host_can_be_is_no_rule_about_hosts() {
+        for text in [
+            "bücher.de",
+            "127.1",
+            "2130706433",
+            "0x7f000001",
+            "a@b.c",
+            "a..b",
+            "a b.c",
+            "example.com:443",
+            "*.example.com:443",
+            "https://docs.rs",
+            "*.büro.de",
+            "*@b.c",
+        ] {
+            assert!(after_domain(text).is_err(), "{text}");
+        }
+        for text in [
+            "production",
+            "*.example.com",
+            "*",
+            "docs.rs.",
+            "*internal*",
+            "a_b.c",
+        ] {
+            assert!(after_domain(text).is_ok(), "{text}");
+        }
+    }
 
     #[test]
     fn a_text_is_a_host_only_if_it_has_the_form_of_one() {

@@ -202,6 +202,12 @@ fn check_tool(rule: &Rule, tools: &[ToolFacts<'_>]) -> Option<FindingKind> {
         return Some(FindingKind::ToolOrAccess { tool });
     }
     let known = tools.iter().any(|tool| selected(&tool));
+    let by_name = matches!(rule.selector, Selector::Named(_) | Selector::Provided(_));
+    if !known && rule.action.is_some() && !by_name {
+        // A call is denied if the tool that a rule names lacks its action. Of tools by a wildcard or a
+        // group nobody can say which were to have it: the rule would be without effect, in silence.
+        return Some(FindingKind::UnknownAction { nearest: None });
+    }
     if !known && rule.is_future {
         return None;
     }

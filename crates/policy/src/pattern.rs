@@ -253,14 +253,13 @@ impl Pattern {
 
     /// Whether the pattern matches this host; in `deny` and `ask`, also its subdomains.
     pub(crate) fn matches_host(&self, host: &str) -> bool {
-        let host = host.to_ascii_lowercase();
-        let host = host.strip_suffix('.').unwrap_or(&host);
         let Some(pattern) = &self.host else {
             return false;
         };
+        let host = host_name::compared(host);
         match self.reach {
-            PatternScope::Exact => pattern.matches(host),
-            PatternScope::Wide => domains(host).any(|domain| pattern.matches(domain)),
+            PatternScope::Exact => pattern.matches(&host),
+            PatternScope::Wide => domains(&host).any(|domain| pattern.matches(domain)),
         }
     }
 

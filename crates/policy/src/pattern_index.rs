@@ -9,6 +9,7 @@ use globset::{Candidate, GlobSet, GlobSetBuilder};
 
 use crate::{
     command_pattern::PatternReach,
+    host_name,
     pattern::{
         CommandGroup, PathPattern, PathShape, Pattern, PatternScope, TextPattern, ancestors,
         domains,
@@ -337,9 +338,8 @@ impl Patterns {
 
     /// The patterns that match a host.
     pub(crate) fn hosts(&self, host: &str, patterns: &[Pattern], found: &mut Vec<PatternId>) {
-        let lower = host.to_ascii_lowercase();
-        let lower = lower.strip_suffix('.').unwrap_or(&lower);
-        let named = domains(lower).filter_map(|domain| self.literal_hosts.get(domain));
+        let compared = host_name::compared(host);
+        let named = domains(&compared).filter_map(|domain| self.literal_hosts.get(domain));
         let matching = |id: &&PatternId| {
             pattern_at(patterns, **id).is_some_and(|pattern| pattern.matches_host(host))
         };

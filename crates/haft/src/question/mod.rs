@@ -175,12 +175,6 @@ impl Question {
     /// The same with a rule, a place and an end of the caller's choice. From another process only
     /// rules that are [proposed](Self::proposals) can be kept.
     pub async fn always_with(self, wish: GrantRequest) -> Result<(), QuestionError> {
-        if self.here.is_none() {
-            let proposals = self.proposals().await?;
-            if !proposals.iter().any(|one| one.rules == wish.rules) {
-                return Err(QuestionError::NotProposed);
-            }
-        }
         self.give(GivenVerdict::Approve, Some(wish)).await
     }
 
@@ -241,6 +235,13 @@ impl Question {
             };
             if here.answer.send(answer).is_ok() {
                 return self.until_recorded(&verdict).await;
+            }
+        }
+        // The call that would check the rule does not wait here, or left in between.
+        if let Some(wish) = &wish {
+            let proposals = self.proposals().await?;
+            if !proposals.iter().any(|one| one.rules == wish.rules) {
+                return Err(QuestionError::NotProposed);
             }
         }
         self.put_on_record(verdict, wish).await

@@ -2,8 +2,8 @@
 //! `[docker]`, and `backend` in `[agents.NAME]` and `[sessions.KIND]`.
 //!
 //! Whoever names none works on that of `[ssh]` or `[docker]`, or on this machine. A caller that
-//! narrows itself cannot leave the back end that its agent was given: the agent that was started
-//! first and names one decides for all that it started.
+//! narrows itself cannot leave the back end that its agent or its kind of session was given: what it
+//! cannot have named itself decides first.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -179,6 +179,37 @@ pub struct BackendInForce {
     pub because: String,
 }
 
+/// A section whose `backend` may be in force for a principal.
+#[derive(Clone, Copy)]
+enum Speaker<'p> {
+    Agent(&'p AgentId),
+    Session(SessionKind),
+}
+
+impl<'p> Speaker<'p> {
+    /// The sections of a principal, those first that it cannot have named itself: the agent that was
+    /// started first, the kind of session it was connected as, and only then what it or a client
+    /// added. So nobody leaves a back end by calling itself something else.
+    fn in_order(principal: &'p Principal) -> Vec<Self> {
+        let mut agents = principal.ancestors.iter().rev().chain([&principal.agent]);
+        let mut kinds = principal.session_kinds();
+        let mut order: Vec<Self> = agents.next().map(Self::Agent).into_iter().collect();
+        order.extend(kinds.next().map(Self::Session));
+        order.extend(agents.map(Self::Agent));
+        order.extend(kinds.map(Self::Session));
+        order
+    }
+}
+
+impl fmt::Display for Speaker<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Agent(agent) => write!(f, "[agents.{agent}]"),
+            Self::Session(kind) => write!(f, "[sessions.{kind}]"),
+        }
+    }
+}
+
 impl Backends {
     /// Adds what another file says. The files are in order of precedence.
     pub(super) fn join(&mut self, other: Self) -> Result<(), HostError> {
@@ -284,18 +315,12 @@ impl Backends {
 
     /// The back end that a principal's calls work on.
     pub fn of(&self, principal: &Principal) -> BackendInForce {
-        let first_agents = principal.ancestors.iter().rev();
-        let mut line = first_agents.chain([&principal.agent]);
-        let mut kinds = principal.session_kinds();
-        let of_agent =
-            line.find_map(|agent| Some((format!("[agents.{agent}]"), self.agents.get(agent)?)));
-        let of_session = || {
-            kinds.find_map(|kind| Some((format!("[sessions.{kind}]"), self.sessions.get(&kind)?)))
-        };
-        if let Some((section, BackendOf { backend, place })) = of_agent.or_else(of_session) {
+        let mut speaking = Speaker::in_order(principal).into_iter();
+        let named = speaking.find_map(|speaker| Some((speaker, self.named_by(speaker)?)));
+        if let Some((speaker, BackendOf { backend, place })) = named {
             return BackendInForce {
                 backend: backend.clone(),
-                because: format!("`backend` in {section} says so ({place})"),
+                because: format!("`backend` in {speaker} says so ({place})"),
             };
         }
         let backend = self.default_backend();
@@ -309,11 +334,17 @@ impl Backends {
     /// Whether callers that act in this principal's name may work on another back end than it does:
     /// another kind of session, or an agent that it started.
     pub fn may_vary_for(&self, principal: &Principal) -> bool {
-        let mut line = principal.ancestors.iter().chain([&principal.agent]);
-        if line.any(|agent| self.agents.contains_key(agent)) {
-            return false;
+        // What is added to a principal comes after what it has: who has a back end keeps it.
+        let speaking = Speaker::in_order(principal).into_iter();
+        let mut speaking = speaking.filter(|speaker| self.named_by(*speaker).is_some());
+        self.may_vary() && speaking.next().is_none()
+    }
+
+    fn named_by(&self, speaker: Speaker<'_>) -> Option<&BackendOf> {
+        match speaker {
+            Speaker::Agent(agent) => self.agents.get(agent),
+            Speaker::Session(kind) => self.sessions.get(&kind),
         }
-        !self.agents.is_empty() || !self.sessions.is_empty()
     }
 
     /// Whether anybody works on another back end than the default.

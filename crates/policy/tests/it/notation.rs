@@ -111,6 +111,25 @@ fn a_host_needs_no_word_before_it() {
     assert_eq!(item("docs.rs.evil.net"), Ask);
 }
 
+#[test]
+fn an_address_is_denied_however_a_call_writes_it() {
+    for rule in [
+        "host(2001:db8::1)",
+        "host([2001:DB8:0::1])",
+        "deploy(::ffff:10.0.0.1)",
+    ] {
+        let rules = policy(&format!("[policy]\nallow = ['deploy']\ndeny = ['{rule}']"));
+        let denied = match rule {
+            "deploy(::ffff:10.0.0.1)" => ["10.0.0.1", "[::ffff:10.0.0.1]"],
+            _ => ["2001:0db8:0:0::1", "[2001:db8::1]"],
+        };
+        for address in denied {
+            check(&rules, &call("deploy", host(address)), Deny);
+        }
+        check(&rules, &call("deploy", host("2001:db8::2")), Allow);
+    }
+}
+
 /// `*.rs` in `allow` was written for files.
 #[test]
 fn a_wildcard_over_files_allows_no_host() {
@@ -325,6 +344,11 @@ fn the_lint_knows_actions_and_tools_with_the_name_of_a_word() {
             )]
         );
     }
+    // Nothing could say later that such a rule is without effect.
+    for rule in ["mcp__github__*(action:delete)", "future:@payments(action:refund)"] {
+        assert_eq!(found(rule, &[&deploy]).len(), 1, "{rule}");
+    }
+    assert!(found("future:refund(action:all)", &[&deploy]).is_empty());
     let db = call("db", host("a.example"));
     assert_eq!(
         found("db(crm)", &[&db]),

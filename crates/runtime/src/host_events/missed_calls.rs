@@ -172,7 +172,8 @@ impl MissedCalls {
         let first_missed = || events.iter().position(|event| event.at >= call.since);
         let next = call.next.or_else(first_missed);
         events.drain(..next.unwrap_or(recorded).min(recorded));
-        call.next = next.map(|_| recorded);
+        // A look that failed has found nothing; what was told before stays told.
+        call.next = next.map(|next| next.max(recorded));
         let origin = call.origin.clone();
         let gives_up = !is_whole && call.noted.elapsed() >= RECORDED_WITHIN;
         if is_whole || gives_up {
@@ -284,6 +285,21 @@ mod tests {
         });
         assert_eq!((taken, missed.any()), (1, false));
         assert_eq!(missed.take_not_followed(), MissedEvents::default());
+    }
+
+    #[test]
+    fn a_look_that_fails_repeats_nothing() {
+        let missed = MissedCalls::new(RecordReads::Available);
+        let (call, origin) = (CallId::new(), origin());
+        let full = || Err(ChannelFull);
+        missed.unless_behind(&origin, &at(call, 10, opened()), full);
+        missed.unless_behind(&origin, &at(call, 20, validated()), full);
+        let read = || vec![stored(1, 9, "opened")];
+        assert_eq!(kinds(missed.read_back(call, read())), ["opened"]);
+        assert_eq!(missed.read_back(call, Vec::new()), None);
+        assert_eq!(missed.read_back(call, read()), None);
+        let read = vec![stored(1, 9, "opened"), stored(2, 20, "validated")];
+        assert_eq!(kinds(missed.read_back(call, read)), ["validated"]);
     }
 
     #[test]

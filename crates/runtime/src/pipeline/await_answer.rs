@@ -207,6 +207,14 @@ async fn ask_here(planned: &PlannedCall, request: ApprovalRequest) -> ApprovalAn
     let approver = &planned.call.workspace.approver;
     match &planned.call.asker {
         None => approver.ask(request).await,
+        // Whoever has nobody to ask for this caller is not asked now either.
+        Some(asker)
+            if approver
+                .cannot_ask(&planned.call.principal, &planned.plan)
+                .is_some() =>
+        {
+            asker.ask(request).await
+        }
         Some(asker) => first_answer(asker.ask(request.clone()), approver.ask(request)).await,
     }
 }

@@ -72,6 +72,27 @@ fn a_session_that_was_given_a_back_end_keeps_it_when_a_client_narrows_itself() {
 }
 
 #[test]
+fn naming_a_sub_agent_does_not_leave_the_back_end_of_the_connection() {
+    let users = "[agents.here]\nbackend = \"local\"\n[sessions.dm]\nbackend = \"docker:box\"\n";
+    let backends = read(&format!("{BACKENDS}{users}")).unwrap();
+    let (main, dm, child) = (SessionKind::Main, SessionKind::Dm, SessionKind::Subagent);
+    for (line, kinds, expect) in [
+        ("here codex", &[dm][..], "docker:box"),
+        ("here other codex", &[dm], "docker:box"),
+        // The kind was added by the client, after the agent.
+        ("here codex", &[main, dm], "local"),
+        ("here codex", &[main, child], "local"),
+        // The operator's own section for the agent that is connected.
+        ("here", &[dm], "local"),
+    ] {
+        let found = backends.of(&principal(line, kinds)).backend;
+        assert_eq!(found.to_string(), expect, "{line} {kinds:?}");
+    }
+    assert!(!backends.may_vary_for(&principal("codex", &[dm])));
+    assert!(backends.may_vary_for(&principal("codex", &[main])));
+}
+
+#[test]
 fn the_reason_names_the_section_and_the_line() {
     let backends = read(&format!("{BACKENDS}[agents.a]\nbackend = \"ssh:build\"\n")).unwrap();
     let because = |agent: &str| backends.of(&principal(agent, &[SessionKind::Main])).because;
