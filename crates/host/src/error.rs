@@ -5,6 +5,8 @@
 
 use std::error::Error;
 
+use haft_contract::surface::NextStep;
+
 /// Something could not be assembled, read or opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -65,8 +67,11 @@ impl HostError {
 
 /// Reading the record failed.
 pub fn unreadable_record(error: &(dyn Error + 'static)) -> HostError {
-    let hint = "`haft doctor` checks the record";
-    HostError::new(HostErrorKind::Record, chain(error), hint)
+    HostError::new(
+        HostErrorKind::Record,
+        chain(error),
+        NextStep::CheckRecord.words(),
+    )
 }
 
 /// An error and all its causes, on one line.

@@ -274,7 +274,7 @@ mod tests {
             .for_session(SessionKind::Cron, |rules| rules.deny("write"));
         assert_eq!(
             text(&rules),
-            "[policy]\n[agents.\"a\"]\npreset = \"locked\"\nask = [\n  \"read\",\n]\ndeny = [\n               \"bash\",\n]\n[sessions.cron]\ndeny = [\n  \"write\",\n]"
+            "[policy]\n[agents.\"a\"]\npreset = \"locked\"\nask = [\n  \"read\",\n]\ndeny = [\n  \"bash\",\n]\n[sessions.cron]\ndeny = [\n  \"write\",\n]"
         );
     }
 }

@@ -17,7 +17,7 @@ use rustix::{
     rand::GetRandomFlags,
 };
 
-use crate::memory_files::{MemoryFiles, Missing};
+use crate::memory_files::{MemoryFiles, MissingFile};
 
 /// The size of the key that signs checkpoints.
 pub(crate) const KEY_BYTES: usize = 32;
@@ -112,7 +112,7 @@ impl PrivateDirectory {
                 let opened = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR);
                 opened.map(File::from).map_err(io::Error::from)
             }
-            HeldDirectory::InMemory(files) => files.open(suffix, Missing::Create),
+            HeldDirectory::InMemory(files) => files.open(suffix, MissingFile::Create),
         };
         match opened {
             Ok(file) => Ok((file, path)),
@@ -154,21 +154,21 @@ impl PrivateDirectory {
     /// Creates a file; fails if the name exists, even as a symlink.
     pub(crate) fn create_new(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        self.file(name, flags, Missing::CreateNew)
+        self.file(name, flags, MissingFile::CreateNew)
     }
 
     /// Opens a file for reading and writing, creating it if missing. Refuses a symlink.
     pub(crate) fn open_or_create(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
-        self.file(name, flags, Missing::Create)
+        self.file(name, flags, MissingFile::Create)
     }
 
     /// Opens a file for reading. Refuses a symlink.
     pub(crate) fn open_existing(&self, name: &str) -> io::Result<File> {
-        self.file(name, OFlags::RDONLY | OFlags::CLOEXEC, Missing::Refuse)
+        self.file(name, OFlags::RDONLY | OFlags::CLOEXEC, MissingFile::Refuse)
     }
 
-    fn file(&self, name: &str, flags: OFlags, missing: Missing) -> io::Result<File> {
+    fn file(&self, name: &str, flags: OFlags, missing: MissingFile) -> io::Result<File> {
         let held = match &self.held {
             HeldDirectory::OnDisk(held) => held,
             HeldDirectory::InMemory(files) => return files.open(name, missing),

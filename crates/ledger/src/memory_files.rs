@@ -18,7 +18,7 @@ const MAX_FILES: usize = 1_024;
 
 /// What opening a file does if there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Missing {
+pub(crate) enum MissingFile {
     Refuse,
     Create,
     /// There must be none.
@@ -48,14 +48,14 @@ impl MemoryFiles {
     }
 
     /// Opens a file for reading and writing. Each opening has locks of its own.
-    pub(crate) fn open(&self, name: &str, missing: Missing) -> io::Result<File> {
+    pub(crate) fn open(&self, name: &str, missing: MissingFile) -> io::Result<File> {
         let path = format!("{}{name}", self.beneath);
         let mut files = self.lock();
         match (files.by_path.get(&path), missing) {
-            (Some(_), Missing::CreateNew) => return Err(io::ErrorKind::AlreadyExists.into()),
-            (Some(file), Missing::Refuse | Missing::Create) => return reopened(file),
-            (None, Missing::Refuse) => return Err(io::ErrorKind::NotFound.into()),
-            (None, Missing::Create | Missing::CreateNew) => {}
+            (Some(_), MissingFile::CreateNew) => return Err(io::ErrorKind::AlreadyExists.into()),
+            (Some(file), MissingFile::Refuse | MissingFile::Create) => return reopened(file),
+            (None, MissingFile::Refuse) => return Err(io::ErrorKind::NotFound.into()),
+            (None, MissingFile::Create | MissingFile::CreateNew) => {}
         }
         if files.by_path.len() >= MAX_FILES {
             return Err(io::Error::other("a record in memory has too many files"));
@@ -113,19 +113,22 @@ mod tests {
     fn files_are_shared_by_name_and_locked_by_opening() {
         let files = MemoryFiles::default();
         let writers = files.beneath("writers");
-        assert!(writers.open("a", Missing::Refuse).is_err());
-        let one = writers.open("a", Missing::CreateNew).unwrap();
-        assert!(writers.open("a", Missing::CreateNew).is_err());
+        assert!(writers.open("a", MissingFile::Refuse).is_err());
+        let one = writers.open("a", MissingFile::CreateNew).unwrap();
+        assert!(writers.open("a", MissingFile::CreateNew).is_err());
         one.write_all_at(b"text", 0).unwrap();
         one.lock().unwrap();
-        let other = files.beneath("writers").open("a", Missing::Create).unwrap();
+        let other = files
+            .beneath("writers")
+            .open("a", MissingFile::Create)
+            .unwrap();
         assert!(matches!(other.try_lock(), Err(TryLockError::WouldBlock)));
         let mut text = [0; 4];
         other.read_exact_at(&mut text, 0).unwrap();
         assert_eq!(&text, b"text");
         drop(one);
         other.try_lock().unwrap();
-        files.open(".hidden", Missing::Create).unwrap();
+        files.open(".hidden", MissingFile::Create).unwrap();
         assert_eq!(
             (files.names(), writers.names()),
             (vec![], vec!["a".to_owned()])

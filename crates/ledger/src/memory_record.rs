@@ -1,13 +1,10 @@
 //! A record in memory: the same ledger without a file. It ends with the last clone of its handle.
 
-use std::{
-    fmt, io,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{fmt, io, sync::Arc};
 
 use crate::{
     artifacts::memory::MemoryArtifacts, directory::random_name, memory_files::MemoryFiles,
-    sqlite::SqliteStore, store::StoreError,
+    open_store::MemoryDatabase,
 };
 
 /// A record in the memory of this process. Clones are the same record, and several ledgers may have
@@ -16,21 +13,18 @@ use crate::{
 pub struct MemoryRecord(Arc<MemoryState>);
 
 struct MemoryState {
-    name: String,
+    database: MemoryDatabase,
     files: MemoryFiles,
     artifacts: MemoryArtifacts,
-    /// Keeps the database while no ledger has it open. Opened with the first.
-    anchor: Mutex<Option<rusqlite::Connection>>,
 }
 
 impl MemoryRecord {
     /// An empty record.
     pub fn new() -> io::Result<Self> {
         Ok(Self(Arc::new(MemoryState {
-            name: random_name()?,
+            database: MemoryDatabase::new(random_name()?),
             files: MemoryFiles::default(),
             artifacts: MemoryArtifacts::default(),
-            anchor: Mutex::default(),
         })))
     }
 
@@ -42,14 +36,8 @@ impl MemoryRecord {
         self.0.artifacts.clone()
     }
 
-    /// The database, which exists from now on.
-    pub(crate) fn store(&self) -> Result<SqliteStore, StoreError> {
-        let place = self.database();
-        let mut anchor = self.0.anchor.lock().unwrap_or_else(PoisonError::into_inner);
-        if anchor.is_none() {
-            *anchor = Some(SqliteStore::anchor(&place)?);
-        }
-        Ok(SqliteStore::at(place))
+    pub(crate) fn memory_database(&self) -> &MemoryDatabase {
+        &self.0.database
     }
 
     /// How many artifacts it keeps.
@@ -58,18 +46,17 @@ impl MemoryRecord {
         self.0.artifacts.count()
     }
 
-    /// Where SQLite finds the database within this process.
+    /// Where a test finds the database within this process.
     #[doc(hidden)]
     pub fn database(&self) -> String {
-        // A name that begins with a slash is shared by all connections of the process.
-        format!("file:/haft-{}?vfs=memdb", self.0.name)
+        self.0.database.place()
     }
 }
 
 impl fmt::Debug for MemoryRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryRecord")
-            .field("name", &self.0.name)
+            .field("name", &self.0.database.name())
             .finish_non_exhaustive()
     }
 }

@@ -10,6 +10,8 @@ use crate::{
     store::Store,
 };
 
+pub(crate) use crate::sqlite::memory::MemoryDatabase;
+
 /// The password in a database's address, which must never be stored.
 pub(crate) fn password(options: &LedgerOptions) -> Option<String> {
     let database = options.database.as_ref()?;
@@ -66,7 +68,7 @@ pub(crate) fn open_store(
 ) -> Result<Arc<dyn Store>, OpenError> {
     let Some(database) = &options.database else {
         return Ok(match &options.memory {
-            Some(memory) => Arc::new(memory.store()?),
+            Some(memory) => Arc::new(memory.memory_database().store()?),
             None => Arc::new(SqliteStore::prepare(directory)?),
         });
     };

@@ -36,6 +36,7 @@ mod nobody;
 mod pending_questions;
 pub mod pipeline;
 mod preview;
+mod receive_events;
 mod record;
 pub mod registry;
 mod rules;

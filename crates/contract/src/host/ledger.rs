@@ -272,7 +272,7 @@ pub trait History: Send + Sync {
 }
 
 /// Which calls to list.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct CallQuery {
     /// Only calls of this workspace, agent, tool and time.
     pub filter: CallFilter,
@@ -286,8 +286,24 @@ pub struct CallQuery {
     /// go on from the last position seen: a call is returned only once no other can still appear
     /// before it, and however many there are, none is skipped.
     pub after: Option<u64>,
-    /// The most calls to return.
+    /// The most calls to return; [`CALLS_LISTED`] unless set.
     pub limit: usize,
+}
+
+/// How many calls a query returns that does not say how many.
+pub const CALLS_LISTED: usize = 100;
+
+impl Default for CallQuery {
+    fn default() -> Self {
+        Self {
+            filter: CallFilter::default(),
+            session: None,
+            search: None,
+            outcome: None,
+            after: None,
+            limit: CALLS_LISTED,
+        }
+    }
 }
 
 impl CallQuery {

@@ -27,7 +27,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 pub use self::error::QuestionError;
-use crate::{embedded::Haft, turn::AskedRequest};
+use crate::{asker::AskedRequest, embedded::Haft};
 
 /// How long an answer may take to be on record.
 const RECORDED_WITHIN: Duration = Duration::from_secs(10);

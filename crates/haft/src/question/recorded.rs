@@ -1,8 +1,9 @@
 //! Open questions by their ids, for a process that did not ask them.
 
 use haft_contract::host::{
-    AnswerError, Approval, ApprovalId, ApprovalState, Clock as _, History as _, Ledger as _,
+    AnswerError, Approval, ApprovalId, ApprovalState, Clock as _, Ledger as _,
 };
+use haft_host::recorded_question::why_asked;
 use haft_runtime::SystemClock;
 
 use super::{Question, QuestionError};
@@ -39,7 +40,8 @@ impl Haft {
     }
 
     async fn recorded(&self, asked: Approval) -> Question {
-        let why = self.why(&asked).await;
+        let tenant = &asked.principal.tenant;
+        let why = why_asked(self.ledger(), tenant, asked.call).await;
         Question {
             haft: self.clone(),
             asked,
@@ -48,14 +50,5 @@ impl Haft {
             model_call: None,
             here: None,
         }
-    }
-
-    /// Why a person is asked: the decision of the rules, from the record.
-    async fn why(&self, asked: &Approval) -> Option<String> {
-        let events = self.ledger().events(&asked.principal.tenant, asked.call);
-        let events = events.await.ok()?;
-        let decided = events.iter().rev().find(|event| event.kind == "decided")?;
-        let reason = decided.body.get("reason")?.as_str()?;
-        Some(reason.to_owned())
     }
 }

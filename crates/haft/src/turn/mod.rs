@@ -6,7 +6,6 @@
 //!
 //! [`Runtime`]: haft_runtime::Runtime
 
-mod asker;
 mod item;
 mod running;
 
@@ -19,7 +18,6 @@ use haft_runtime::EVENTS_HELD;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::asker::AskedRequest;
 pub use self::item::{TurnCall, TurnItem};
 use self::running::RunningCalls;
 use crate::{

@@ -13,12 +13,12 @@ use haft_runtime::{EventFilter, HostEvent, HostEvents};
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{
-    Turn, TurnCall, TurnItem,
+use super::{Turn, TurnCall, TurnItem, lost};
+use crate::{
     asker::{self, AskedRequest, TurnAsker, question_channel},
-    lost,
+    embedded::Haft,
+    question::Question,
 };
-use crate::{embedded::Haft, question::Question};
 
 pub(super) struct RunningCalls {
     tasks: JoinSet<(usize, Arc<Outcome>)>,

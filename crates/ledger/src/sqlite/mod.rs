@@ -5,6 +5,7 @@
 //! whose rows a statement is about, its text says.
 
 mod connection;
+pub(crate) mod memory;
 pub(crate) mod migrate;
 mod readers;
 mod text;

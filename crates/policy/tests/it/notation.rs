@@ -345,7 +345,10 @@ fn the_lint_knows_actions_and_tools_with_the_name_of_a_word() {
         );
     }
     // Nothing could say later that such a rule is without effect.
-    for rule in ["mcp__github__*(action:delete)", "future:@payments(action:refund)"] {
+    for rule in [
+        "mcp__github__*(action:delete)",
+        "future:@payments(action:refund)",
+    ] {
         assert_eq!(found(rule, &[&deploy]).len(), 1, "{rule}");
     }
     assert!(found("future:refund(action:all)", &[&deploy]).is_empty());

@@ -85,7 +85,7 @@ pub struct HostEvents {
 }
 
 impl HostEvents {
-    pub(super) fn listen(
+    pub(crate) fn listen(
         listeners: &Arc<Listeners>,
         ledger: Arc<dyn Ledger>,
         filter: EventFilter,

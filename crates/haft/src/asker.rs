@@ -14,10 +14,10 @@ pub(crate) struct AskedRequest {
 }
 
 /// Sends questions to the reader of a turn. A call waits for room; its time does not run.
-pub(super) struct TurnAsker(mpsc::Sender<AskedRequest>);
+pub(crate) struct TurnAsker(mpsc::Sender<AskedRequest>);
 
 /// Questions on their way, with room for this many.
-pub(super) fn question_channel(holds: usize) -> (TurnAsker, mpsc::Receiver<AskedRequest>) {
+pub(crate) fn question_channel(holds: usize) -> (TurnAsker, mpsc::Receiver<AskedRequest>) {
     let (sender, receiver) = mpsc::channel(holds.max(1));
     (TurnAsker(sender), receiver)
 }
@@ -34,7 +34,7 @@ impl Approver for TurnAsker {
 }
 
 /// Answers the questions that nobody will read.
-pub(super) fn close(questions: &mut mpsc::Receiver<AskedRequest>) {
+pub(crate) fn close(questions: &mut mpsc::Receiver<AskedRequest>) {
     questions.close();
     while let Ok(asked) = questions.try_recv() {
         // The call may have ended meanwhile.
