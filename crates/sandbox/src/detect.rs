@@ -33,6 +33,8 @@ pub enum MissingFacility {
     Helper,
     /// The helper lies in the workspace, where a command could replace it.
     HelperInWorkspace,
+    /// No private directory from which the helper's copy can be started.
+    PlaceForHelper,
     /// Bubblewrap is not installed where only root could have put it.
     Bubblewrap,
     /// gVisor is not installed where only root could have put it.
@@ -60,6 +62,11 @@ impl MissingFacility {
             Self::HelperInWorkspace => {
                 "the program that sets up sandboxes lies in the workspace".to_owned()
             }
+            Self::PlaceForHelper => {
+                "no program can be started from the directory for temporary files, where the program \
+                 that sets up sandboxes is copied to"
+                    .to_owned()
+            }
             Self::Bubblewrap => "bubblewrap is not installed".to_owned(),
             Self::Gvisor => "gVisor's `runsc` is not installed".to_owned(),
             Self::UserNamespaces => "this kernel does not let users create namespaces".to_owned(),
@@ -82,6 +89,10 @@ impl MissingFacility {
                  version on `PATH`, or name it in `HAFT_HELPER`"
             }
             Self::HelperInWorkspace => "name a helper outside the workspace",
+            Self::PlaceForHelper => {
+                "install this program where only root can replace it, as in `/usr/local/bin`, or mount \
+                 `/tmp` or the user's runtime directory without `noexec`"
+            }
             Self::Bubblewrap => "apt-get install bubblewrap",
             Self::Gvisor => "apt-get install runsc",
             Self::UserNamespaces => {

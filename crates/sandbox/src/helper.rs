@@ -5,11 +5,15 @@
 //! argument.
 
 use std::{
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use crate::{detect::MissingFacility, find_helper};
+use crate::{bubblewrap, detect::MissingFacility, find_helper};
 
 /// The program that runs helper modes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,10 +39,6 @@ pub(crate) const RUNNING: &str = "/proc/self/exe";
 /// Whether this process itself answers as a helper.
 static ANSWERS: AtomicBool = AtomicBool::new(false);
 
-/// Whether this program's file lies in a workspace that was opened, so that a command there might
-/// replace it.
-static IN_A_WORKSPACE: AtomicBool = AtomicBool::new(false);
-
 /// Notes that this process answers as a helper.
 pub(crate) fn note_that_it_answers() {
     ANSWERS.store(true, Ordering::Relaxed);
@@ -60,18 +60,12 @@ impl Helper {
     }
 
     /// The program for the sandboxes of a workspace: never a file that a command there could replace.
+    /// The running program is named by the kernel's link to it, whatever became of its file.
     pub(crate) fn for_workspace(&self, root: &Path) -> Result<PathBuf, MissingFacility> {
         match self {
             Self::Path(path) if path.starts_with(root) => Err(MissingFacility::HelperInWorkspace),
             Self::Path(path) => Ok(path.clone()),
-            Self::CurrentExecutable if self.is_this_program() => {
-                let path = std::env::current_exe().map_err(|_| MissingFacility::Helper)?;
-                if path.starts_with(root) {
-                    IN_A_WORKSPACE.store(true, Ordering::Relaxed);
-                    return Ok(RUNNING.into());
-                }
-                Ok(path)
-            }
+            Self::CurrentExecutable if self.is_this_program() => Ok(RUNNING.into()),
             Self::CurrentExecutable => {
                 let found = find_helper::find(&|path| !path.starts_with(root));
                 found.ok_or(MissingFacility::Helper)
@@ -80,9 +74,25 @@ impl Helper {
     }
 }
 
-/// Whether a helper that was found must be started from a copy: it is the program that is running,
-/// and a command may replace its file.
-pub(crate) fn needs_copy(helper: &Path) -> bool {
-    let is_running = || std::env::current_exe().is_ok_and(|path| path == helper);
-    helper == Path::new(RUNNING) || (IN_A_WORKSPACE.load(Ordering::Relaxed) && is_running())
+/// The file of the program that is running, if only root can replace it and has not done so. Commands
+/// of no workspace can, because Haft is not root then.
+pub(crate) fn installed_by_root() -> Option<PathBuf> {
+    static INSTALLED: OnceLock<Option<(PathBuf, FileIdentity)>> = OnceLock::new();
+    let found = INSTALLED.get_or_init(|| {
+        let path = std::env::current_exe().ok()?;
+        let running = identity(Path::new(RUNNING))?;
+        let only_root = !rustix::process::geteuid().is_root() && bubblewrap::is_roots_own(&path);
+        only_root.then_some((path, running))
+    });
+    // An upgrade leaves another program there, which may read differently what it is told.
+    let (path, running) = found.as_ref()?;
+    (identity(path)? == *running).then(|| path.clone())
+}
+
+/// The device and inode of a file.
+type FileIdentity = (u64, u64);
+
+fn identity(path: &Path) -> Option<FileIdentity> {
+    let found = std::fs::metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
 }

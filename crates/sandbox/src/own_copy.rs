@@ -1,17 +1,62 @@
-//! A copy of the running program outside every workspace, for a program whose file lies in one: a
-//! command there might replace that file, and the next sandbox would be set up by something else.
+//! A copy of a program outside every workspace, because a command that can replace the program's file
+//! would decide what the next sandbox is set up by, also for other workspaces of the process.
 //!
-//! The bytes are those of the program that runs, not of its path. Only the part that is loaded is
-//! copied: a debug build is mostly symbols.
+//! The bytes are those of an open file, such as the program that runs, and not of its path. Only the
+//! part that is loaded is copied: a debug build is mostly symbols.
 
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read as _, Write as _},
     os::unix::fs::{FileExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use crate::helper::RUNNING;
+use crate::orphans::PrivateDirectory;
+
+/// A copy of a program that sets up sandboxes. It is removed with the last sandbox that uses it.
+#[derive(Debug)]
+pub(crate) struct HelperCopy {
+    path: PathBuf,
+    _directory: PrivateDirectory,
+}
+
+impl HelperCopy {
+    /// Copies a program into a directory of its own.
+    pub(crate) fn make(directory: PrivateDirectory, program: &File) -> io::Result<Self> {
+        let path = copy_to(directory.path(), program)?;
+        Ok(Self {
+            path,
+            _directory: directory,
+        })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The copies of the running program that are in use, by the places they may be in. A process needs
+/// one, however many servers and workspaces it has.
+static COPIES: Mutex<Vec<(Vec<PathBuf>, Weak<HelperCopy>)>> = Mutex::new(Vec::new());
+
+/// The copy of the running program in these places, made if there is none. Blocks.
+pub(crate) fn of_this_program<E>(
+    places: Vec<PathBuf>,
+    make: impl FnOnce() -> Result<HelperCopy, E>,
+) -> Result<Arc<HelperCopy>, E> {
+    // Held while it is made, so that nobody makes a second one.
+    let mut copies = COPIES.lock().unwrap_or_else(PoisonError::into_inner);
+    copies.retain(|(_, copy)| copy.strong_count() > 0);
+    let known = copies.iter().find(|(known, _)| *known == places);
+    if let Some(copy) = known.and_then(|(_, copy)| copy.upgrade()) {
+        return Ok(copy);
+    }
+    let copy = Arc::new(make()?);
+    copies.push((places, Arc::downgrade(&copy)));
+    Ok(copy)
+}
 
 /// The size of the header of a 64-bit ELF file.
 const HEADER: usize = 64;
@@ -28,23 +73,24 @@ const SEGMENT: (usize, usize) = (8, 32);
 /// The most program headers that are looked at.
 const MAX_SEGMENTS: u64 = 256;
 
-/// Copies the running program into a directory, as a program that only this user can start.
-pub(crate) fn copy_to(directory: &Path) -> io::Result<PathBuf> {
+/// Copies a program into a directory, as one that only this user can start.
+fn copy_to(directory: &Path, program: &File) -> io::Result<PathBuf> {
     let path = directory.join("haft-helper");
-    let program = File::open(RUNNING)?;
     let mut copy = OpenOptions::new();
     let mut copy = copy.write(true).create_new(true).mode(0o700).open(&path)?;
     let whole = program.metadata()?.len();
-    match loaded(&program)? {
+    match loaded(program)? {
         Some((length, header)) if length < whole => {
             copy.write_all(&header)?;
             let rest = length.saturating_sub(header.len() as u64);
-            let mut source = &program;
+            let mut source = program;
             io::Seek::seek(&mut source, io::SeekFrom::Start(header.len() as u64))?;
             io::copy(&mut source.take(rest), &mut copy)?;
         }
         Some(_) | None => {
-            io::copy(&mut &program, &mut copy)?;
+            let mut source = program;
+            io::Seek::seek(&mut source, io::SeekFrom::Start(0))?;
+            io::copy(&mut source, &mut copy)?;
         }
     }
     Ok(path)
@@ -101,11 +147,12 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::helper::RUNNING;
 
     #[test]
     fn the_copy_of_a_program_runs_without_its_symbols() {
         let place = tempfile::tempdir().unwrap();
-        let copy = copy_to(place.path()).unwrap();
+        let copy = copy_to(place.path(), &File::open(RUNNING).unwrap()).unwrap();
         // This test's own program, which lists its tests.
         let listed = Command::new(&copy).arg("--list").output().unwrap();
         assert!(listed.status.success(), "{listed:?}");

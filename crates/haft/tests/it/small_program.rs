@@ -170,3 +170,35 @@ fn a_program_with_the_line_may_lie_in_its_own_workspace() {
         "{said}"
     );
 }
+
+/// A program is shared by every workspace of a process, also by those that its file does not lie in.
+#[test]
+#[ignore = "ci: needs bubblewrap"]
+fn a_command_cannot_replace_the_program_that_sets_up_other_workspaces() {
+    for replace in [
+        "rm target",
+        "mv target moved",
+        "mv target moved && rm moved",
+    ] {
+        let (place, outside) = (Place::new(), tempfile::tempdir().unwrap());
+        let other = tempfile::tempdir().unwrap();
+        let inside = place.workspace.path().join("target");
+        std::fs::copy(example("program_in_a_workspace_of_two"), &inside).unwrap();
+        let mark = outside.path().join("mark");
+        // What would be started unconfined, if the program were started by its path.
+        let script = format!("#!/bin/sh\ntouch {}\n", mark.display());
+        std::fs::write(place.workspace.path().join("script"), script).unwrap();
+        let command = format!("{replace} && cp script target && chmod 755 target && echo replaced");
+        let output = Command::new(&inside)
+            .args([place.workspace.path(), other.path()])
+            .arg(command)
+            .env("PATH", "/nonexistent")
+            .output()
+            .unwrap();
+        let said = said(&output);
+        for expect in ["replaced", "ran in t1", "ran in t2", "ran in host"] {
+            assert!(said.contains(expect), "{replace}: {said}");
+        }
+        assert!(!mark.exists(), "{replace}: {said}");
+    }
+}
