@@ -7,8 +7,11 @@ use haft_contract::ops::Tier;
 
 use crate::{
     bubblewrap, gvisor,
+    helper::HelperProgram,
     landlock::{ABI_FOR_T1, ABI_FOR_T2, kernel_abi},
     options::SandboxOptions,
+    orphans::BaseDirectories,
+    process::ProcessOptions,
 };
 
 /// What this machine has for sandboxes.
@@ -110,7 +113,20 @@ impl MissingFacility {
 impl Facilities {
     /// Finds out what this machine has for a workspace.
     pub fn look(options: &SandboxOptions, root: &Path) -> Self {
-        let helper = options.helper.for_workspace(root);
+        let temporary = ProcessOptions::default().temporary;
+        let bases = BaseDirectories::new(options.runtime.as_deref(), Path::new(&temporary));
+        Self::with_helper(options, root, &bases).0
+    }
+
+    /// As [`Self::look`], with the helper, whose copy is removed with it.
+    pub(crate) fn with_helper(
+        options: &SandboxOptions,
+        root: &Path,
+        bases: &BaseDirectories,
+    ) -> (Self, Option<HelperProgram>) {
+        let found = options.helper.for_workspace(root, bases);
+        let helper = found.as_ref().map(|found| found.path().to_owned());
+        let helper = helper.map_err(|missing| *missing);
         let bubblewrap = match bubblewrap::find() {
             None => Err(MissingFacility::Bubblewrap),
             Some(_) if !allows_user_namespaces() => Err(MissingFacility::UserNamespaces),
@@ -121,7 +137,7 @@ impl Facilities {
             Some(_) if !allows_user_namespaces() => Err(MissingFacility::UserNamespaces),
             Some(program) => Ok(program),
         };
-        Self {
+        let facilities = Self {
             helper,
             bubblewrap,
             gvisor,
@@ -131,7 +147,8 @@ impl Facilities {
             } else {
                 Err(MissingFacility::Seccomp)
             },
-        }
+        };
+        (facilities, found.ok())
     }
 
     /// What a tier lacks; empty if it is available.

@@ -5,57 +5,116 @@
 //! part that is loaded is copied: a debug build is mostly symbols.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{File, Metadata, OpenOptions},
     io::{self, Read as _, Write as _},
-    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
 };
 
-use crate::orphans::PrivateDirectory;
+use rustix::fs::{StatVfsMountFlags, statvfs};
+
+use crate::orphans::{BaseDirectories, DirectoryPurpose, PrivateDirectory};
 
 /// A copy of a program that sets up sandboxes. It is removed with the last sandbox that uses it.
 #[derive(Debug)]
 pub(crate) struct HelperCopy {
     path: PathBuf,
+    /// Whether it answers as a helper; asked once.
+    answers: OnceLock<bool>,
     _directory: PrivateDirectory,
 }
 
+/// A program cannot be copied.
+#[derive(Debug)]
+pub(crate) enum CopyError {
+    /// No private directory lets programs start.
+    NoPlace,
+    /// It cannot be read, or not written.
+    Io(io::Error),
+}
+
+/// Which program is copied where: its path, its file at that time, and the places for copies.
+#[derive(Debug, PartialEq, Eq)]
+struct CopyKey {
+    program: PathBuf,
+    identity: ProgramIdentity,
+    places: Vec<PathBuf>,
+}
+
+/// The device, the inode and the time of the last change of a program's file.
+pub(crate) type ProgramIdentity = (u64, u64, i64, i64);
+
+/// The copies that are in use. A process needs one of each program, however many servers and
+/// workspaces it has.
+static COPIES: Mutex<Vec<(CopyKey, Weak<HelperCopy>)>> = Mutex::new(Vec::new());
+
 impl HelperCopy {
-    /// Copies a program into a directory of its own.
-    pub(crate) fn make(directory: PrivateDirectory, program: &File) -> io::Result<Self> {
-        let path = copy_to(directory.path(), program)?;
-        Ok(Self {
-            path,
-            _directory: directory,
-        })
+    /// The copy of an open program, made if there is none. Blocks.
+    pub(crate) fn of(
+        program: &File,
+        at: &Path,
+        bases: &BaseDirectories,
+    ) -> Result<Arc<Self>, CopyError> {
+        let key = CopyKey {
+            program: at.to_owned(),
+            identity: identity(&program.metadata()?),
+            places: bases.places().map(Path::to_owned).collect(),
+        };
+        // Held while it is made, so that nobody makes a second one.
+        let mut copies = COPIES.lock().unwrap_or_else(PoisonError::into_inner);
+        copies.retain(|(_, copy)| copy.strong_count() > 0);
+        let known = copies.iter().find(|(known, _)| *known == key);
+        if let Some(copy) = known.and_then(|(_, copy)| copy.upgrade()) {
+            return Ok(copy);
+        }
+        let copy = Arc::new(Self::make(program, bases)?);
+        copies.push((key, Arc::downgrade(&copy)));
+        Ok(copy)
+    }
+
+    /// Copies a program into a private directory from which programs can be started.
+    fn make(program: &File, bases: &BaseDirectories) -> Result<Self, CopyError> {
+        for purpose in [DirectoryPurpose::Files, DirectoryPurpose::Control] {
+            let opened = bases.open(purpose).map_err(io::Error::other)?;
+            let directory = opened.make()?;
+            if starts_programs(directory.path()) {
+                return Ok(Self {
+                    path: copy_to(directory.path(), program)?,
+                    answers: OnceLock::new(),
+                    _directory: directory,
+                });
+            }
+        }
+        Err(CopyError::NoPlace)
     }
 
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Whether it answers as a helper.
+    pub(crate) fn answers(&self, ask: impl FnOnce(&Path) -> bool) -> bool {
+        *self.answers.get_or_init(|| ask(&self.path))
+    }
 }
 
-/// The copies of the running program that are in use, by the places they may be in. A process needs
-/// one, however many servers and workspaces it has.
-static COPIES: Mutex<Vec<(Vec<PathBuf>, Weak<HelperCopy>)>> = Mutex::new(Vec::new());
-
-/// The copy of the running program in these places, made if there is none. Blocks.
-pub(crate) fn of_this_program<E>(
-    places: Vec<PathBuf>,
-    make: impl FnOnce() -> Result<HelperCopy, E>,
-) -> Result<Arc<HelperCopy>, E> {
-    // Held while it is made, so that nobody makes a second one.
-    let mut copies = COPIES.lock().unwrap_or_else(PoisonError::into_inner);
-    copies.retain(|(_, copy)| copy.strong_count() > 0);
-    let known = copies.iter().find(|(known, _)| *known == places);
-    if let Some(copy) = known.and_then(|(_, copy)| copy.upgrade()) {
-        return Ok(copy);
+impl From<io::Error> for CopyError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
     }
-    let copy = Arc::new(make()?);
-    copies.push((places, Arc::downgrade(&copy)));
-    Ok(copy)
+}
+
+/// What tells one version of a program from another.
+pub(crate) fn identity(file: &Metadata) -> ProgramIdentity {
+    (file.dev(), file.ino(), file.mtime(), file.mtime_nsec())
+}
+
+/// Whether programs can be started from a directory: not on a file system mounted `noexec`.
+fn starts_programs(directory: &Path) -> bool {
+    let mounted = statvfs(directory);
+    mounted.is_ok_and(|mounted| !mounted.f_flag.contains(StatVfsMountFlags::NOEXEC))
 }
 
 /// The size of the header of a 64-bit ELF file.
@@ -100,6 +159,9 @@ fn copy_to(directory: &Path, program: &File) -> io::Result<PathBuf> {
 /// which name what comes after. `None` for any other file.
 fn loaded(program: &File) -> io::Result<Option<(u64, [u8; HEADER])>> {
     let mut header = [0; HEADER];
+    if program.metadata()?.len() < header.len() as u64 {
+        return Ok(None);
+    }
     program.read_exact_at(&mut header, 0)?;
     if !header.starts_with(b"\x7fELF\x02\x01") {
         return Ok(None);

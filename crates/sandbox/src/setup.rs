@@ -12,18 +12,17 @@ use haft_contract::{
     ErrorKind,
     ops::{OpsError, Spawn, Tier},
 };
-use rustix::fs::{StatVfsMountFlags, statvfs};
 
 use crate::{
     cgroup::{Cgroup, CgroupError, CgroupParent},
     detect::{Facilities, MissingFacility},
-    helper::{self, RUNNING},
+    helper::{self, HelperProgram, RUNNING},
     jail::Jail,
     limits::Limits,
     loopback::{HeldLoopback, Loopbacks},
     options::SandboxOptions,
     orphans::{BaseDirectories, DirectoryPurpose, PrivateDirectory, RuntimeDirectory},
-    own_copy::{self, HelperCopy},
+    own_copy::{CopyError, HelperCopy},
     profile::HostView,
     protected_watch::{Deep, ProtectedWatch, Quarantine},
 };
@@ -32,6 +31,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Sandbox {
     facilities: Facilities,
+    /// The program that is the helper, and its copy, if it is started from one.
+    program: Option<HelperProgram>,
     view: HostView,
     limits: Limits,
     groups: Result<Option<Arc<CgroupParent>>, CgroupError>,
@@ -57,8 +58,10 @@ impl Sandbox {
         let view = HostView::look(&options.profile);
         let shared = view.writable.iter().map(PathBuf::as_path);
         let copies_lie_apart = shared.chain([root]).all(|open| bases.lie_apart(open));
+        let (facilities, program) = Facilities::with_helper(options, root, &bases);
         Self {
-            facilities: Facilities::look(options, root),
+            facilities,
+            program,
             view,
             limits: options.limits.clone(),
             groups: CgroupParent::detect(&options.cgroup),
@@ -75,9 +78,10 @@ impl Sandbox {
     /// Whether what was found for one workspace applies to another at this root: everything does,
     /// except where the helper lies, or would be copied to.
     pub(crate) fn serves(&self, root: &Path) -> bool {
-        let same_helper = match &self.facilities.helper {
-            Ok(helper) => !helper.starts_with(root),
-            Err(missing) => *missing == MissingFacility::Helper,
+        let same_helper = match (&self.program, &self.facilities.helper) {
+            (Some(program), _) => !program.source().starts_with(root),
+            (None, Ok(_)) => true,
+            (None, Err(missing)) => *missing == MissingFacility::Helper,
         };
         same_helper && self.copies_lie_apart && self.bases.lie_apart(root)
     }
@@ -108,27 +112,19 @@ impl Sandbox {
         if !self.copies_lie_apart {
             return Err(unavailable(&[MissingFacility::HelperInWorkspace]));
         }
-        let places = self.bases.places().map(Path::to_owned).collect();
-        let copy = own_copy::of_this_program(places, || self.copy(helper))?;
+        let copy = File::open(RUNNING).map_err(CopyError::Io);
+        let copy = copy.and_then(|program| HelperCopy::of(&program, helper, &self.bases));
+        let copy = copy.map_err(|error| match error {
+            CopyError::NoPlace => unavailable(&[MissingFacility::PlaceForHelper]),
+            CopyError::Io(error) => cannot_copy(&error),
+        })?;
         Ok(self.own_copy.get_or_init(|| copy).path().to_owned())
     }
 
-    /// The helper, for what is not confined and cannot be bound into a sandbox by its path.
+    /// The helper, for what is started outside every sandbox and needs no path of its file.
     pub(crate) fn unconfined_helper(&self) -> Result<&Path, MissingFacility> {
         let helper = self.facilities.helper.as_ref();
         helper.map(PathBuf::as_path).map_err(|missing| *missing)
-    }
-
-    /// Copies a program into a private directory from which programs can be started.
-    fn copy(&self, program: &Path) -> Result<HelperCopy, OpsError> {
-        let program = File::open(program).map_err(cannot_copy)?;
-        for purpose in [DirectoryPurpose::Files, DirectoryPurpose::Control] {
-            let directory = self.private_directory(purpose)?;
-            if starts_programs(directory.path()) {
-                return HelperCopy::make(directory, &program).map_err(cannot_copy);
-            }
-        }
-        Err(unavailable(&[MissingFacility::PlaceForHelper]))
     }
 
     /// Refuses a tier this machine does not support.
@@ -198,13 +194,7 @@ impl Sandbox {
     }
 }
 
-/// Whether programs can be started from a directory: not on a file system mounted `noexec`.
-fn starts_programs(directory: &Path) -> bool {
-    let mounted = statvfs(directory);
-    mounted.is_ok_and(|mounted| !mounted.f_flag.contains(StatVfsMountFlags::NOEXEC))
-}
-
-fn cannot_copy(error: io::Error) -> OpsError {
+fn cannot_copy(error: &io::Error) -> OpsError {
     let why = error.kind();
     OpsError::new(
         ErrorKind::TierUnavailable,

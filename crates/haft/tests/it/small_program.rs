@@ -147,8 +147,21 @@ fn a_helper_in_the_workspace_is_not_used() {
     let place = Place::new();
     let inside = place.workspace.path().join("haft-helper");
     std::fs::copy(crate::attacks::helper(), &inside).unwrap();
-    let said = run_command(&place, Some(&inside), Some(place.workspace.path()));
-    assert!(said.contains("exit_if_asked"), "{said}");
+    // Where it really is counts, however it is spelled.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (program, directory) = (elsewhere.path().join("haft"), elsewhere.path().join("bin"));
+    std::os::unix::fs::symlink(&inside, &program).unwrap();
+    std::os::unix::fs::symlink(place.workspace.path(), &directory).unwrap();
+    for (named, path) in [
+        (Some(&*inside), place.workspace.path()),
+        (Some(&*program), place.workspace.path()),
+        (None, place.workspace.path()),
+        (None, elsewhere.path()),
+        (None, &*directory),
+    ] {
+        let said = run_command(&place, named, Some(path));
+        assert!(said.contains("exit_if_asked"), "{named:?} {path:?}: {said}");
+    }
 }
 
 /// `cargo run` starts a program in the project it works on, where a command could replace it.
