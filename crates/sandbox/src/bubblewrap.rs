@@ -45,7 +45,7 @@ pub(super) fn roots_own(places: &[&str]) -> Option<PathBuf> {
 
 /// Whether nobody but root can replace a program: root owns it and every directory above it, and
 /// nobody else can write to them.
-fn is_roots_own(program: &Path) -> bool {
+pub(super) fn is_roots_own(program: &Path) -> bool {
     let is_program = rustix::fs::access(program, rustix::fs::Access::EXEC_OK).is_ok();
     is_program
         && program.ancestors().all(|place| {

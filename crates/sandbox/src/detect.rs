@@ -7,8 +7,11 @@ use haft_contract::ops::Tier;
 
 use crate::{
     bubblewrap, gvisor,
+    helper::HelperProgram,
     landlock::{ABI_FOR_T1, ABI_FOR_T2, kernel_abi},
     options::SandboxOptions,
+    orphans::BaseDirectories,
+    process::ProcessOptions,
 };
 
 /// What this machine has for sandboxes.
@@ -33,6 +36,8 @@ pub enum MissingFacility {
     Helper,
     /// The helper lies in the workspace, where a command could replace it.
     HelperInWorkspace,
+    /// No private directory from which the helper's copy can be started.
+    PlaceForHelper,
     /// Bubblewrap is not installed where only root could have put it.
     Bubblewrap,
     /// gVisor is not installed where only root could have put it.
@@ -60,6 +65,11 @@ impl MissingFacility {
             Self::HelperInWorkspace => {
                 "the program that sets up sandboxes lies in the workspace".to_owned()
             }
+            Self::PlaceForHelper => {
+                "no program can be started from the directory for temporary files, where the program \
+                 that sets up sandboxes is copied to"
+                    .to_owned()
+            }
             Self::Bubblewrap => "bubblewrap is not installed".to_owned(),
             Self::Gvisor => "gVisor's `runsc` is not installed".to_owned(),
             Self::UserNamespaces => "this kernel does not let users create namespaces".to_owned(),
@@ -82,6 +92,10 @@ impl MissingFacility {
                  version on `PATH`, or name it in `HAFT_HELPER`"
             }
             Self::HelperInWorkspace => "name a helper outside the workspace",
+            Self::PlaceForHelper => {
+                "install this program where only root can replace it, as in `/usr/local/bin`, or mount \
+                 `/tmp` or the user's runtime directory without `noexec`"
+            }
             Self::Bubblewrap => "apt-get install bubblewrap",
             Self::Gvisor => "apt-get install runsc",
             Self::UserNamespaces => {
@@ -99,7 +113,20 @@ impl MissingFacility {
 impl Facilities {
     /// Finds out what this machine has for a workspace.
     pub fn look(options: &SandboxOptions, root: &Path) -> Self {
-        let helper = options.helper.for_workspace(root);
+        let temporary = ProcessOptions::default().temporary;
+        let bases = BaseDirectories::new(options.runtime.as_deref(), Path::new(&temporary));
+        Self::with_helper(options, root, &bases).0
+    }
+
+    /// As [`Self::look`], with the helper, whose copy is removed with it.
+    pub(crate) fn with_helper(
+        options: &SandboxOptions,
+        root: &Path,
+        bases: &BaseDirectories,
+    ) -> (Self, Option<HelperProgram>) {
+        let found = options.helper.for_workspace(root, bases);
+        let helper = found.as_ref().map(|found| found.path().to_owned());
+        let helper = helper.map_err(|missing| *missing);
         let bubblewrap = match bubblewrap::find() {
             None => Err(MissingFacility::Bubblewrap),
             Some(_) if !allows_user_namespaces() => Err(MissingFacility::UserNamespaces),
@@ -110,7 +137,7 @@ impl Facilities {
             Some(_) if !allows_user_namespaces() => Err(MissingFacility::UserNamespaces),
             Some(program) => Ok(program),
         };
-        Self {
+        let facilities = Self {
             helper,
             bubblewrap,
             gvisor,
@@ -120,7 +147,8 @@ impl Facilities {
             } else {
                 Err(MissingFacility::Seccomp)
             },
-        }
+        };
+        (facilities, found.ok())
     }
 
     /// What a tier lacks; empty if it is available.

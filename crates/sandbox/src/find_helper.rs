@@ -2,6 +2,7 @@
 //!
 //! A helper is started before anything is confined. So one that others could replace is not taken,
 //! nor one of another version, which might read what it is told differently: each candidate is asked.
+//! It is copied before that, so that what answered is what is started.
 
 use std::{
     collections::BTreeMap,
@@ -23,8 +24,10 @@ use rustix::{
 };
 
 use crate::{
-    helper::{FLAG, VARIABLE},
+    helper::{FLAG, HelperProgram, VARIABLE},
     loopback::EndedOnDrop,
+    orphans::BaseDirectories,
+    own_copy::{self, ProgramIdentity},
     readable::readable,
     spawn::{self, Launch},
     spawner,
@@ -56,17 +59,26 @@ pub(crate) fn answer() -> String {
     format!("haft-helper {} {PROTOCOL}\n", env!("CARGO_PKG_VERSION"))
 }
 
-/// The first helper that answers among those that may be used.
-pub(crate) fn find(may_use: &dyn Fn(&Path) -> bool) -> Option<PathBuf> {
+/// The first helper that answers among those that may be used, which are asked by their paths without
+/// symlinks. What is asked is what is started later: a copy, unless only root can replace the file.
+pub(crate) fn find(
+    may_use: &dyn Fn(&Path) -> bool,
+    bases: &BaseDirectories,
+) -> Option<HelperProgram> {
     let named = std::env::var_os(VARIABLE).map(PathBuf::from);
     let own = std::env::current_exe().ok();
     let candidates = match &named {
         Some(named) => vec![named.clone()],
         None => places(own.as_deref(), &directories()),
     };
-    candidates.into_iter().find(|path| {
-        let is_ours = || named.is_some() || (is_private(path) && Some(path) != own.as_ref());
-        path.is_absolute() && path.is_file() && may_use(path) && is_ours() && answers(path)
+    candidates.into_iter().find_map(|path| {
+        let path = std::fs::canonicalize(path.is_absolute().then_some(path)?).ok()?;
+        let is_ours = || named.is_some() || (is_private(&path) && Some(&path) != own.as_ref());
+        if path.is_file() && may_use(&path) && is_ours() {
+            answering(path, bases)
+        } else {
+            None
+        }
     })
 }
 
@@ -104,23 +116,31 @@ fn is_private(path: &Path) -> bool {
     })
 }
 
-/// Whether a program answers as a helper of this version. Asked once for each file.
-fn answers(path: &Path) -> bool {
-    type Identity = (u64, u64, i64, i64);
-    static ASKED: Mutex<BTreeMap<PathBuf, (Identity, bool)>> = Mutex::new(BTreeMap::new());
-    let Ok(found) = std::fs::metadata(path) else {
-        return false;
-    };
-    let identity = (found.dev(), found.ino(), found.mtime(), found.mtime_nsec());
-    let mut asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
-    match asked.get(path) {
-        Some((known, answers)) if *known == identity => *answers,
-        Some(_) | None => {
-            let answers = ask(path).is_ok_and(|said| said == answer().as_bytes());
-            asked.insert(path.to_owned(), (identity, answers));
-            answers
-        }
+/// The program at a path, if it answers as a helper of this version. One that did not is not asked
+/// again before its file changes.
+fn answering(path: PathBuf, bases: &BaseDirectories) -> Option<HelperProgram> {
+    static SILENT: Mutex<BTreeMap<PathBuf, ProgramIdentity>> = Mutex::new(BTreeMap::new());
+    let identity = own_copy::identity(&std::fs::metadata(&path).ok()?);
+    let silent = || SILENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if silent().get(&path) == Some(&identity) {
+        return None;
     }
+    let found = match HelperProgram::at(path, bases) {
+        Ok(found) => found,
+        Err(error) => {
+            tracing::warn!(
+                ?error,
+                "a program that may set up sandboxes cannot be copied"
+            );
+            return None;
+        }
+    };
+    let is_ours = |said: Vec<u8>| said == answer().as_bytes();
+    if found.answers(|path| ask(path).is_ok_and(is_ours)) {
+        return Some(found);
+    }
+    silent().insert(found.source().to_owned(), identity);
+    None
 }
 
 /// What a program says when it is asked for its version.
@@ -184,12 +204,18 @@ mod tests {
 
     #[test]
     fn only_a_program_that_answers_with_this_version_is_taken() {
-        let place = tempfile::tempdir().unwrap();
+        let (place, copies) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let check = |name: &str, script: String, expect: bool| {
             let path = place.path().join(name);
             std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
             std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
-            assert_eq!(answers(&path), expect, "{name}");
+            let path = path.canonicalize().unwrap();
+            let bases = BaseDirectories::new(None, copies.path());
+            // A second time, when it is known.
+            for _ in 0..2 {
+                let found = answering(path.clone(), &bases);
+                assert_eq!(found.is_some(), expect, "{name}");
+            }
         };
         let right = answer();
         let right = right.trim();
@@ -207,6 +233,27 @@ mod tests {
             format!("[ -z \"${{{VARIABLE}-unset}}\" ] && echo '{right}'"),
             true,
         );
+    }
+
+    #[test]
+    fn what_answered_is_what_is_started_whatever_becomes_of_its_file() {
+        let (place, copies) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let path = place.path().canonicalize().unwrap().join("haft");
+        let put = |script: String| {
+            let _ = std::fs::remove_file(&path);
+            std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        };
+        put(format!("echo '{}'", answer().trim()));
+        let bases = BaseDirectories::new(None, copies.path());
+        let found = answering(path.clone(), &bases).unwrap();
+        put("echo another".to_owned());
+        assert_eq!(ask(found.path()).unwrap(), answer().as_bytes());
+        // It is looked for again only by what is opened from now on.
+        assert!(answering(path.clone(), &bases).is_none());
+        let copy = found.path().to_owned();
+        drop(found);
+        assert!(!copy.exists());
     }
 
     #[test]

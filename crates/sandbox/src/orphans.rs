@@ -108,6 +108,21 @@ impl BaseDirectories {
         }
     }
 
+    /// Whether none of them lies in a directory that commands can write to.
+    pub(crate) fn lie_apart(&self, open: &Path) -> bool {
+        let mut places = self.places();
+        places.all(|place| {
+            let real = fs::canonicalize(place);
+            !real.as_deref().unwrap_or(place).starts_with(open)
+        })
+    }
+
+    /// The directories they are in.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Path> {
+        let runtime = self.runtime.as_deref();
+        runtime.into_iter().chain([self.temporary.as_path()])
+    }
+
     /// Removes what dead processes left in every base that exists.
     pub(crate) fn sweep(&self) {
         if let Some(runtime) = &self.runtime {

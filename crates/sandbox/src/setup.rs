@@ -2,6 +2,8 @@
 //! gets from it: a private directory, a control group, a watch.
 
 use std::{
+    fs::File,
+    io,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
@@ -14,13 +16,13 @@ use haft_contract::{
 use crate::{
     cgroup::{Cgroup, CgroupError, CgroupParent},
     detect::{Facilities, MissingFacility},
-    helper::needs_copy,
+    helper::{self, HelperProgram, RUNNING},
     jail::Jail,
     limits::Limits,
     loopback::{HeldLoopback, Loopbacks},
     options::SandboxOptions,
     orphans::{BaseDirectories, DirectoryPurpose, PrivateDirectory, RuntimeDirectory},
-    own_copy,
+    own_copy::{CopyError, HelperCopy},
     profile::HostView,
     protected_watch::{Deep, ProtectedWatch, Quarantine},
 };
@@ -29,6 +31,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Sandbox {
     facilities: Facilities,
+    /// The program that is the helper, and its copy, if it is started from one.
+    program: Option<HelperProgram>,
     view: HostView,
     limits: Limits,
     groups: Result<Option<Arc<CgroupParent>>, CgroupError>,
@@ -39,9 +43,9 @@ pub(crate) struct Sandbox {
     control: OnceLock<Arc<RuntimeDirectory>>,
     /// For files of commands; made on first use.
     files: OnceLock<Arc<RuntimeDirectory>>,
-    /// A copy of this program, if its file lies in a workspace; made on first use.
-    own_copy: OnceLock<(PathBuf, PrivateDirectory)>,
-    /// Whether that copy would lie where no command of the workspace can replace it.
+    /// A copy of this program, made on first use.
+    own_copy: OnceLock<Arc<HelperCopy>>,
+    /// Whether a copy would lie where no command of the workspace can replace it.
     copies_lie_apart: bool,
     loopbacks: Loopbacks,
 }
@@ -51,9 +55,14 @@ impl Sandbox {
     pub(crate) fn look(options: &SandboxOptions, root: &Path, temporary: &Path) -> Self {
         let bases = BaseDirectories::new(options.runtime.as_deref(), temporary);
         bases.sweep();
+        let view = HostView::look(&options.profile);
+        let shared = view.writable.iter().map(PathBuf::as_path);
+        let copies_lie_apart = shared.chain([root]).all(|open| bases.lie_apart(open));
+        let (facilities, program) = Facilities::with_helper(options, root, &bases);
         Self {
-            facilities: Facilities::look(options, root),
-            view: HostView::look(&options.profile),
+            facilities,
+            program,
+            view,
             limits: options.limits.clone(),
             groups: CgroupParent::detect(&options.cgroup),
             quarantine: Arc::new(quarantine(options)),
@@ -61,19 +70,20 @@ impl Sandbox {
             control: OnceLock::new(),
             files: OnceLock::new(),
             own_copy: OnceLock::new(),
-            copies_lie_apart: lies_apart(temporary, root),
+            copies_lie_apart,
             loopbacks: Loopbacks::default(),
         }
     }
 
     /// Whether what was found for one workspace applies to another at this root: everything does,
     /// except where the helper lies, or would be copied to.
-    pub(crate) fn serves(&self, root: &Path, temporary: &Path) -> bool {
-        let same_helper = match &self.facilities.helper {
-            Ok(helper) => !helper.starts_with(root),
-            Err(missing) => *missing == MissingFacility::Helper,
+    pub(crate) fn serves(&self, root: &Path) -> bool {
+        let same_helper = match (&self.program, &self.facilities.helper) {
+            (Some(program), _) => !program.source().starts_with(root),
+            (None, Ok(_)) => true,
+            (None, Err(missing)) => *missing == MissingFacility::Helper,
         };
-        same_helper && self.copies_lie_apart == lies_apart(temporary, root)
+        same_helper && self.copies_lie_apart && self.bases.lie_apart(root)
     }
 
     /// What this machine has.
@@ -86,35 +96,35 @@ impl Sandbox {
         &self.view
     }
 
-    /// The helper.
+    /// The helper, as a file that no command of any workspace can replace.
     pub(crate) fn helper(&self) -> Result<PathBuf, OpsError> {
-        let helper = self.facilities.helper.clone();
+        let helper = self.unconfined_helper();
         let helper = helper.map_err(|missing| unavailable(&[missing]))?;
-        if needs_copy(&helper) {
-            if !self.copies_lie_apart {
-                return Err(unavailable(&[MissingFacility::HelperInWorkspace]));
-            }
-            return self.own_copy();
+        if helper != Path::new(RUNNING) {
+            return Ok(helper.to_owned());
         }
-        Ok(helper)
+        if let Some(installed) = helper::installed_by_root() {
+            return Ok(installed);
+        }
+        if let Some(copy) = self.own_copy.get() {
+            return Ok(copy.path().to_owned());
+        }
+        if !self.copies_lie_apart {
+            return Err(unavailable(&[MissingFacility::HelperInWorkspace]));
+        }
+        let copy = File::open(RUNNING).map_err(CopyError::Io);
+        let copy = copy.and_then(|program| HelperCopy::of(&program, helper, &self.bases));
+        let copy = copy.map_err(|error| match error {
+            CopyError::NoPlace => unavailable(&[MissingFacility::PlaceForHelper]),
+            CopyError::Io(error) => cannot_copy(&error),
+        })?;
+        Ok(self.own_copy.get_or_init(|| copy).path().to_owned())
     }
 
-    /// A copy of this program, made when it is first needed.
-    fn own_copy(&self) -> Result<PathBuf, OpsError> {
-        if let Some((path, _)) = self.own_copy.get() {
-            return Ok(path.clone());
-        }
-        let directory = self.private_directory(DirectoryPurpose::Files)?;
-        let copied = own_copy::copy_to(directory.path()).map_err(|error| {
-            let why = error.kind();
-            OpsError::new(
-                ErrorKind::TierUnavailable,
-                format!("the program that sets up sandboxes lies in a workspace, and cannot be copied: {why}"),
-            )
-        })?;
-        // If two were made at once, the second is dropped and thereby removed.
-        let (path, _) = self.own_copy.get_or_init(|| (copied, directory));
-        Ok(path.clone())
+    /// The helper, for what is started outside every sandbox and needs no path of its file.
+    pub(crate) fn unconfined_helper(&self) -> Result<&Path, MissingFacility> {
+        let helper = self.facilities.helper.as_ref();
+        helper.map(PathBuf::as_path).map_err(|missing| *missing)
     }
 
     /// Refuses a tier this machine does not support.
@@ -184,10 +194,12 @@ impl Sandbox {
     }
 }
 
-/// Whether a directory does not lie in a workspace.
-fn lies_apart(directory: &Path, root: &Path) -> bool {
-    let real = std::fs::canonicalize(directory);
-    !real.as_deref().unwrap_or(directory).starts_with(root)
+fn cannot_copy(error: &io::Error) -> OpsError {
+    let why = error.kind();
+    OpsError::new(
+        ErrorKind::TierUnavailable,
+        format!("the program that sets up sandboxes cannot be copied: {why}"),
+    )
 }
 
 /// The place for what a command tried to leave under a protected name.

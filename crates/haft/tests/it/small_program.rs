@@ -147,8 +147,21 @@ fn a_helper_in_the_workspace_is_not_used() {
     let place = Place::new();
     let inside = place.workspace.path().join("haft-helper");
     std::fs::copy(crate::attacks::helper(), &inside).unwrap();
-    let said = run_command(&place, Some(&inside), Some(place.workspace.path()));
-    assert!(said.contains("exit_if_asked"), "{said}");
+    // Where it really is counts, however it is spelled.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (program, directory) = (elsewhere.path().join("haft"), elsewhere.path().join("bin"));
+    std::os::unix::fs::symlink(&inside, &program).unwrap();
+    std::os::unix::fs::symlink(place.workspace.path(), &directory).unwrap();
+    for (named, path) in [
+        (Some(&*inside), place.workspace.path()),
+        (Some(&*program), place.workspace.path()),
+        (None, place.workspace.path()),
+        (None, elsewhere.path()),
+        (None, &*directory),
+    ] {
+        let said = run_command(&place, named, Some(path));
+        assert!(said.contains("exit_if_asked"), "{named:?} {path:?}: {said}");
+    }
 }
 
 /// `cargo run` starts a program in the project it works on, where a command could replace it.
@@ -169,4 +182,36 @@ fn a_program_with_the_line_may_lie_in_its_own_workspace() {
         said.contains("replaced") && said.contains("ran here"),
         "{said}"
     );
+}
+
+/// A program is shared by every workspace of a process, also by those that its file does not lie in.
+#[test]
+#[ignore = "ci: needs bubblewrap"]
+fn a_command_cannot_replace_the_program_that_sets_up_other_workspaces() {
+    for replace in [
+        "rm target",
+        "mv target moved",
+        "mv target moved && rm moved",
+    ] {
+        let (place, outside) = (Place::new(), tempfile::tempdir().unwrap());
+        let other = tempfile::tempdir().unwrap();
+        let inside = place.workspace.path().join("target");
+        std::fs::copy(example("program_in_a_workspace_of_two"), &inside).unwrap();
+        let mark = outside.path().join("mark");
+        // What would be started unconfined, if the program were started by its path.
+        let script = format!("#!/bin/sh\ntouch {}\n", mark.display());
+        std::fs::write(place.workspace.path().join("script"), script).unwrap();
+        let command = format!("{replace} && cp script target && chmod 755 target && echo replaced");
+        let output = Command::new(&inside)
+            .args([place.workspace.path(), other.path()])
+            .arg(command)
+            .env("PATH", "/nonexistent")
+            .output()
+            .unwrap();
+        let said = said(&output);
+        for expect in ["replaced", "ran in t1", "ran in t2", "ran in host"] {
+            assert!(said.contains(expect), "{replace}: {said}");
+        }
+        assert!(!mark.exists(), "{replace}: {said}");
+    }
 }

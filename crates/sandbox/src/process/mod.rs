@@ -87,10 +87,10 @@ impl LocalProcesses {
     #[must_use]
     pub fn open_beside(&self, jail: Arc<Jail>) -> Self {
         let root = Path::new(jail.shown());
-        let temporary = Path::new(&self.options.temporary);
-        let sandbox = if self.sandbox.serves(root, temporary) {
+        let sandbox = if self.sandbox.serves(root) {
             Arc::clone(&self.sandbox)
         } else {
+            let temporary = Path::new(&self.options.temporary);
             Arc::new(Sandbox::look(&self.options.sandbox, root, temporary))
         };
         Self {
@@ -115,8 +115,10 @@ impl LocalProcesses {
         check_egress(&spawn)?;
         sandboxed::check_masks(&spawn)?;
         let (jail, options) = (Arc::clone(&self.jail), Arc::clone(&self.options));
+        let sandbox = Arc::clone(&self.sandbox);
         // A caller that stops waiting drops the leader, which ends the child.
-        let (leader, streams) = blocking(move || start(&jail, &options, &spawn)).await?;
+        let started = blocking(move || start(&jail, &options, &sandbox, &spawn));
+        let (leader, streams) = started.await?;
         Ok(Box::new(LocalProcess::new(leader, streams)?))
     }
 
@@ -202,6 +204,7 @@ fn check_egress(spawn: &Spawn) -> Result<(), OpsError> {
 fn start(
     jail: &Jail,
     options: &ProcessOptions,
+    sandbox: &Sandbox,
     spawn: &Spawn,
 ) -> Result<(Leader, OurEnds), OpsError> {
     let directory = jail
@@ -209,7 +212,7 @@ fn start(
         .map_err(|errno| errno::on_path(errno, &spawn.cwd))?;
     let mark = random_mark().map_err(errno::error)?;
     let environment = environment::build(options, &spawn.environment, &mark)?;
-    warden::ensure(options.sandbox.helper.locate().as_deref());
+    warden::ensure(sandbox.unconfined_helper().ok());
     let streams = Streams::open(spawn).map_err(errno::error)?;
     let mut descriptors = streams.for_child();
     let program = program::find(
