@@ -27,10 +27,12 @@ pub enum NextStep<'a> {
     CheckRecord,
     /// Find the first bad row of the record.
     VerifyRecord,
+    /// See which calls there were.
+    ListCalls,
     /// See which tools there are.
     ListTools,
-    /// Find out which sandbox is missing, and how to get it.
-    CheckSandbox,
+    /// Find out which sandbox is missing, and how to get it: this, if it is known.
+    CheckSandbox(Option<&'a str>),
     /// Look at what a mounted server offers, and accept it.
     AcceptServer(&'a str),
     /// Learn what a mounted server offers that was never started.
@@ -85,8 +87,9 @@ fn program_words(step: NextStep<'_>) -> Cow<'static, str> {
     match step {
         NextStep::CheckRecord => "`haft doctor` checks the record".into(),
         NextStep::VerifyRecord => "`haft log verify` names the place".into(),
+        NextStep::ListCalls => "`haft log` lists the calls".into(),
         NextStep::ListTools => "`haft tools` lists the tools".into(),
-        NextStep::CheckSandbox => {
+        NextStep::CheckSandbox(_) => {
             "`haft doctor` says what is missing and the command that installs it".into()
         }
         NextStep::AcceptServer(server) => {
@@ -111,8 +114,10 @@ fn embedded_words(step: NextStep<'_>) -> Cow<'static, str> {
     match step {
         NextStep::CheckRecord => "whoever runs this program has to look at its record".into(),
         NextStep::VerifyRecord => "verifying the record names the place".into(),
+        NextStep::ListCalls => "the record lists the calls".into(),
         NextStep::ListTools => "list the tools to see their names".into(),
-        NextStep::CheckSandbox => {
+        NextStep::CheckSandbox(Some(remedy)) => remedy.to_owned().into(),
+        NextStep::CheckSandbox(None) => {
             "whoever runs this program has to set up the sandbox on this machine".into()
         }
         NextStep::AcceptServer(server) => {

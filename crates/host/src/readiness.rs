@@ -121,7 +121,7 @@ impl Readiness {
             hint: format!(
                 "{}; to run it with less, the operator can set `sandbox` under `[tools.{tool}]` in \
                  haft.toml",
-                NextStep::CheckSandbox.words()
+                NextStep::CheckSandbox(None).words()
             ),
         })
     }

@@ -7,6 +7,7 @@ use haft_contract::{
     CallEvent, CallId, Principal, SessionId, TenantId, Tool as _, WorkspaceId,
     event::RecordedEvent,
     host::{CallFilter, CallQuery, Clock as _, History, StoredCall, Timestamp},
+    surface::NextStep,
 };
 use haft_runtime::SystemClock;
 use haft_tools::undo::{FoldedChanges, UndoTool};
@@ -77,7 +78,7 @@ impl CallSelection {
                 HostError::new(
                     HostErrorKind::NotFound,
                     "no call that changed something is on record in this workspace",
-                    "`haft log` lists the calls",
+                    NextStep::ListCalls.words(),
                 )
             })?;
             meant = Some(format!(

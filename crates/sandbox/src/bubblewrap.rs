@@ -13,7 +13,7 @@ use std::{
 use rustix::io::Errno;
 
 use crate::{
-    helper,
+    helper_flag,
     mounts::{INIT, Mount},
     plan::Namespaces,
     request::Streams,
@@ -102,7 +102,13 @@ pub(super) fn arguments(
     for mount in &namespaces.mounts {
         line.mount(mount, &mut files)?;
     }
-    line.words(&["--", INIT, helper::FLAG, "init", &description.to_string()])?;
+    line.words(&[
+        "--",
+        INIT,
+        helper_flag::FLAG,
+        "init",
+        &description.to_string(),
+    ])?;
     Ok(line.0)
 }
 

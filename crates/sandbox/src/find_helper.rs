@@ -24,7 +24,8 @@ use rustix::{
 };
 
 use crate::{
-    helper::{FLAG, HelperProgram, VARIABLE},
+    helper_flag::{FLAG, VARIABLE},
+    helper_program::HelperProgram,
     loopback::EndedOnDrop,
     orphans::BaseDirectories,
     own_copy::{self, ProgramIdentity},

@@ -26,10 +26,10 @@ use rustix::{
 
 use crate::{
     bubblewrap::{self, NetworkNamespace},
-    detect::MissingFacility,
-    errno, helper,
+    errno, helper_flag,
     limits::{LimitKeepers, ProcessLimit},
     loopback::{self, HeldLoopback},
+    missing_facility::MissingFacility,
     mounts::Mount,
     plan::SandboxPlan,
     readable::readable,
@@ -189,7 +189,7 @@ pub(crate) fn launch(
 }
 
 fn init_arguments(description: i32) -> Result<Vec<CString>, Errno> {
-    ["haft", helper::FLAG, "init", &description.to_string()]
+    ["haft", helper_flag::FLAG, "init", &description.to_string()]
         .into_iter()
         .map(|word| CString::new(word).map_err(|_| Errno::INVAL))
         .collect()
@@ -387,7 +387,7 @@ fn unavailable(tier: Tier, why: &str) -> OpsError {
         ErrorKind::TierUnavailable,
         format!(
             "the sandbox of tier `{tier}` could not be set up: {why}; {}",
-            NextStep::CheckSandbox.words()
+            NextStep::CheckSandbox(None).words()
         ),
     )
 }

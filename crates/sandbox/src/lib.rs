@@ -24,7 +24,9 @@ mod find_helper;
 pub(crate) mod group_signal;
 pub(crate) mod gvisor;
 pub mod helper;
+mod helper_flag;
 pub mod helper_modes;
+mod helper_program;
 mod home;
 pub(crate) mod init;
 pub mod jail;
@@ -34,6 +36,7 @@ pub mod limits;
 mod linked_trees;
 mod loopback;
 pub(crate) mod masks;
+mod missing_facility;
 mod mounts;
 mod offline;
 mod options;
@@ -63,10 +66,11 @@ pub mod temporary_name;
 pub(crate) mod wire;
 
 pub use self::{
-    detect::{Facilities, MissingFacility},
+    detect::Facilities,
     jail::FileId,
     landlock::{ABI_FOR_T1, ABI_FOR_T2, LandlockRule, LandlockRules, PathRights, Tcp, kernel_abi},
     limits::Limits,
+    missing_facility::MissingFacility,
     mounts::{Mount, PROXY_SOCKET, reserved},
     options::{MaskLimits, SandboxOptions},
     plan::{Namespaces, SandboxPlan},

@@ -30,7 +30,7 @@ use rustix::{
 };
 
 use crate::{
-    helper,
+    helper_flag,
     init::adopt,
     readable::readable,
     spawn::{self, Launch, StartedChild},
@@ -139,7 +139,7 @@ impl HeldLoopback {
             b"/",
             b"--",
             helper_bytes,
-            helper::FLAG.as_bytes(),
+            helper_flag::FLAG.as_bytes(),
             MAKE.as_bytes(),
             b"3",
         ];
@@ -168,7 +168,7 @@ fn try_to_enter(
     network: &OwnedFd,
     deadline: Instant,
 ) -> Result<(), Errno> {
-    let words = ["haft", helper::FLAG, ENTER, "3", "4"].map(str::as_bytes);
+    let words = ["haft", helper_flag::FLAG, ENTER, "3", "4"].map(str::as_bytes);
     let copies = [user, network].map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 0));
     let copies = copies.into_iter().collect::<Result<Vec<_>, _>>()?;
     let tried = EndedOnDrop(start(helper, c_strings(&words)?, copies)?);
@@ -234,7 +234,7 @@ pub(crate) fn entering(
     let [user, network] = namespaces.map(|number| number.to_string());
     let mut words = c_strings(&[
         b"haft",
-        helper::FLAG.as_bytes(),
+        helper_flag::FLAG.as_bytes(),
         ENTER.as_bytes(),
         user.as_bytes(),
         network.as_bytes(),

@@ -33,6 +33,9 @@ use crate::{
     remove,
 };
 
+/// Where everybody has temporary files.
+pub(crate) const TEMPORARY: &str = "/tmp";
+
 /// Most entries looked at when removing what a crashed Haft left.
 const MAX_SWEPT: usize = 4096;
 

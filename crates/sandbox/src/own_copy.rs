@@ -209,7 +209,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::helper::RUNNING;
+    use crate::helper_flag::RUNNING;
 
     #[test]
     fn the_copy_of_a_program_runs_without_its_symbols() {

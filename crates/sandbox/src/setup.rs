@@ -15,11 +15,13 @@ use haft_contract::{
 
 use crate::{
     cgroup::{Cgroup, CgroupError, CgroupParent},
-    detect::{Facilities, MissingFacility},
-    helper::{self, HelperProgram, RUNNING},
+    detect::Facilities,
+    helper_flag::RUNNING,
+    helper_program::{self, HelperProgram},
     jail::Jail,
     limits::Limits,
     loopback::{HeldLoopback, Loopbacks},
+    missing_facility::MissingFacility,
     options::SandboxOptions,
     orphans::{BaseDirectories, DirectoryPurpose, PrivateDirectory, RuntimeDirectory},
     own_copy::{CopyError, HelperCopy},
@@ -103,7 +105,7 @@ impl Sandbox {
         if helper != Path::new(RUNNING) {
             return Ok(helper.to_owned());
         }
-        if let Some(installed) = helper::installed_by_root() {
+        if let Some(installed) = helper_program::installed_by_root() {
             return Ok(installed);
         }
         if let Some(copy) = self.own_copy.get() {

@@ -159,6 +159,7 @@ impl LocalBackend {
             backend: BackendId::new("local"),
             root: Arc::from(self.jail.shown()),
             tiers: self.processes.facilities().tiers(),
+            tier_remedy: self.processes.facilities().programs_remedy(),
             files: Arc::new(LocalFiles::new(Arc::clone(&self.jail))),
             processes: Arc::clone(&self.processes) as Arc<dyn ProcessOps>,
             search: Arc::new(LocalSearch::new(Arc::clone(&self.jail))),

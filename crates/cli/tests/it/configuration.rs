@@ -283,13 +283,18 @@ fn r22_commands_run_in_the_tier_the_operator_chose_and_in_t2_by_default() {
 }
 
 #[test]
+#[ignore = "ci: needs bubblewrap"]
 fn sb_34_where_the_sandbox_cannot_be_had_commands_are_refused_and_the_next_step_is_named() {
     let stage = Stage::with_config("[policy]\nallow = [\"bash(touch made)\"]\n");
-    // A helper that commands could replace does not count, so there is no sandbox.
-    fs::copy(env!("CARGO_BIN_EXE_haft"), stage.work.join("haft")).unwrap();
     let command = stage.command(&["call", "bash", "touch made"]);
-    let inside = std::process::Command::new(stage.work.join("haft"));
-    let ran = crate::support::same_as(&command, inside).output().unwrap();
+    // A machine on which neither bubblewrap nor gVisor is installed.
+    let mut without = std::process::Command::new("/usr/bin/bwrap");
+    without.args(["--dev-bind", "/", "/"]);
+    for program in ["/usr/bin/bwrap", "/usr/bin/runsc"] {
+        without.args(["--ro-bind", "/dev/null", program]);
+    }
+    without.arg("--").arg(command.get_program());
+    let ran = crate::support::same_as(&command, without).output().unwrap();
     let error = String::from_utf8(ran.stderr).unwrap();
     assert_eq!(ran.status.code(), Some(3), "{error}");
     assert!(

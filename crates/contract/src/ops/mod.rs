@@ -41,6 +41,9 @@ pub struct Operations {
     pub root: Arc<str>,
     /// The tiers available here for child processes.
     pub tiers: Vec<Tier>,
+    /// What to do so that there are more tiers, if something here is missing for them and whoever
+    /// wrote this program can do it.
+    pub tier_remedy: Option<&'static str>,
     /// Files.
     pub files: Arc<dyn FileOps>,
     /// Processes.

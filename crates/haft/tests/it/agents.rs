@@ -121,8 +121,16 @@ async fn r22_a_command_needs_a_sandbox_until_somebody_says_off() {
     let place = Place::new();
     let echo = json!({"command": "echo hello"});
 
+    let nowhere = LocalOptions {
+        sandbox: SandboxOptions {
+            helper: Helper::Path("/nonexistent/helper".into()),
+            ..SandboxOptions::default()
+        },
+        ..LocalOptions::default()
+    };
     let haft = place
         .haft()
+        .local(nowhere)
         .allow("bash(echo hello)")
         .build()
         .await

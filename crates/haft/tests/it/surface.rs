@@ -18,10 +18,14 @@ const EMBEDDED: [&str; 11] = [
 ];
 
 /// What in them only the program uses, and why.
-const OF_THE_PROGRAM: [(&str, &str); 15] = [
+const OF_THE_PROGRAM: [(&str, &str); 16] = [
     ("contract/src/surface.rs", "the one place for both"),
     ("host/src/advice.rs", "hints of `haft call`"),
     ("host/src/builder.rs", "notes about a configuration file"),
+    (
+        "host/src/call_lookup.rs",
+        "calls as a command line names them",
+    ),
     ("host/src/config/", "configuration files"),
     ("host/src/desktop.rs", "questions of a configured program"),
     ("host/src/follow_trust.rs", "trusted files"),

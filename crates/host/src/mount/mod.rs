@@ -20,7 +20,7 @@ use haft_backends::{LocalBackend, LocalOptions};
 use haft_contract::{
     Deadline, WorkPath,
     future::BoxFuture,
-    ops::{SandboxMode, Tier},
+    ops::{Operations, SandboxMode, Tier},
     surface::NextStep,
 };
 use haft_egress::SystemResolver;
@@ -421,7 +421,7 @@ fn process(
     let backend = LocalBackend::open(&root, options)
         .map_err(|error| format!("its directory cannot be used: {error}"))?;
     let operations = backend.operations();
-    let tier = tier(command.mode, &operations.tiers)?;
+    let tier = tier(command.mode, &operations)?;
     let command = ServerCommand {
         argv: command.argv.clone(),
         cwd: WorkPath::root(),
@@ -445,11 +445,12 @@ fn introduction(server: &ServerSettings) -> ClientIntroduction {
 }
 
 /// The weakest tier that is strong enough; never weaker than requested.
-fn tier(mode: SandboxMode, tiers: &[Tier]) -> Result<Tier, String> {
+fn tier(mode: SandboxMode, operations: &Operations) -> Result<Tier, String> {
     if mode == SandboxMode::Off {
         return Ok(Tier::Host);
     }
-    let children = tiers
+    let children = operations
+        .tiers
         .iter()
         .copied()
         .filter(|tier| *tier != Tier::InProcess);
@@ -460,7 +461,7 @@ fn tier(mode: SandboxMode, tiers: &[Tier]) -> Result<Tier, String> {
             format!(
                 "it needs the sandbox `{}`, which this machine does not have; {}",
                 mode.as_str(),
-                NextStep::CheckSandbox.words()
+                NextStep::CheckSandbox(operations.tier_remedy).words()
             )
         })
 }

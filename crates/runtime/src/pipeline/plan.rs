@@ -361,7 +361,7 @@ fn tier(
             } else {
                 ("without a sandbox", "off")
             };
-            let step = NextStep::CheckSandbox.words();
+            let step = NextStep::CheckSandbox(operations.tier_remedy).words();
             ToolError::new(
                 ErrorKind::TierUnavailable,
                 format!("`{name}` needs {wanted}, which is not available here"),

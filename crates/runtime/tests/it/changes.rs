@@ -100,6 +100,7 @@ async fn check(tier: Tier, looks: Looks) -> (Vec<CallEvent>, usize) {
     let begun = Arc::new(AtomicUsize::new(0));
     let operations = Operations {
         tiers: vec![tier],
+        tier_remedy: None,
         processes: Arc::new(SaidToBeConfined(Arc::clone(&operations.processes))),
         changes: Some(Arc::new(Fake {
             looks,

@@ -74,6 +74,7 @@ async fn check(held: Option<Masks>, expected: (Masks, Masks)) {
     let started = Started::default();
     let operations = Operations {
         tiers: vec![Tier::T2],
+        tier_remedy: None,
         processes: Arc::new(Holding {
             shell: Arc::clone(&operations.processes),
             held,

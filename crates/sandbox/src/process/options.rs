@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::options::SandboxOptions;
+use crate::{options::SandboxOptions, orphans::TEMPORARY};
 
 /// How the processes of a workspace behave. The default is safe but rarely useful: children find
 /// the system's programs and have no home.
@@ -27,7 +27,7 @@ impl Default for ProcessOptions {
         Self {
             search_path: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
             home: "/nonexistent".to_owned(),
-            temporary: "/tmp".to_owned(),
+            temporary: TEMPORARY.to_owned(),
             user: "haft".to_owned(),
             environment: BTreeMap::new(),
             sandbox: SandboxOptions::default(),

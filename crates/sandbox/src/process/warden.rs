@@ -25,7 +25,7 @@ use rustix::{
 
 use super::orphans::{self, OrphanOwner};
 use crate::{
-    helper,
+    helper_flag,
     owner::Owner,
     spawn::{self, Launch},
 };
@@ -69,7 +69,7 @@ fn start(program: &Path) -> Result<Lifeline, Errno> {
         program: &program,
         arguments: &[
             program.clone(),
-            text(helper::FLAG)?,
+            text(helper_flag::FLAG)?,
             text(MODE)?,
             text(&owner.to_string())?,
         ],

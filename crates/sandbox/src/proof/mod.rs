@@ -21,7 +21,7 @@ use self::{
     scene::AttackScene,
 };
 use crate::{
-    helper,
+    helper_flag,
     jail::{Jail, Mounts},
     options::SandboxOptions,
     process::{LocalProcesses, ProcessOptions},
@@ -292,7 +292,7 @@ impl Stage {
     fn spawn(&self, words: Vec<String>, tier: Tier) -> Spawn {
         let mut command = vec![
             self.program.clone(),
-            helper::FLAG.to_owned(),
+            helper_flag::FLAG.to_owned(),
             "probe".to_owned(),
         ];
         command.extend(words);

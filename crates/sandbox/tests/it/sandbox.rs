@@ -496,7 +496,10 @@ async fn sb_30_nothing_outlives_the_command() {
 /// SB-34: a tier that cannot be had is refused, whatever the reason.
 #[tokio::test]
 async fn sb_34_without_a_helper_there_is_no_sandbox() {
-    let ws = Workspace::sandboxed(SandboxOptions::default());
+    let ws = Workspace::sandboxed(SandboxOptions {
+        helper: haft_sandbox::helper::Helper::Path("/nonexistent/helper".into()),
+        ..SandboxOptions::default()
+    });
     assert_eq!(ws.backend.operations().tiers, [Tier::Host]);
     for tier in [Tier::T1, Tier::T2, Tier::T3] {
         let spawn = Spawn::new(Command::Shell("true".to_owned()), at("."), tier);

@@ -37,6 +37,7 @@ impl MemoryTree {
             backend: BackendId::new("memory"),
             root: Arc::from(ROOT),
             tiers: vec![Tier::Host],
+            tier_remedy: None,
             files: Arc::new(files::MemoryFiles::new(self.clone())),
             processes: Arc::new(process::MemoryProcesses::new(self.clone())),
             search: Arc::new(search::MemorySearch::new(self.clone())),

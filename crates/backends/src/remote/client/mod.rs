@@ -45,6 +45,7 @@ impl RemoteBackend {
             backend,
             root: Arc::from(peer.root()),
             tiers: peer.tiers().to_vec(),
+            tier_remedy: None,
             files: Arc::new(RemoteFiles::new(Arc::clone(&peer))),
             processes: Arc::new(RemoteProcesses::new(Arc::clone(&peer))),
             search: Arc::new(RemoteSearch::new(peer)),
