@@ -152,7 +152,9 @@ impl Record {
                 hint,
             )
         })?;
-        orphans::withdraw(&ledger, &recovery, &options.tenant).await;
+        for tenant in &recovery.tenants {
+            orphans::withdraw(&ledger, &recovery, tenant).await;
+        }
         Ok(Self {
             ledger,
             recovery,
