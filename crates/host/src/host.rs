@@ -48,7 +48,7 @@ impl Host {
             followed,
             ..
         } = builder;
-        let (operations, hosting) = workspace.open_to_host().await?;
+        let (operations, hosting) = workspace.open_to_host(record.tenant()).await?;
         // Kept out of the future, which callers hold on their stacks.
         let record = Box::pin(Record::open(record)).await?;
         script_secrets.keep_out_of(record.ledger.redactor());
@@ -102,7 +102,7 @@ impl Host {
                 "open a host without a workspace, and add local ones to it",
             )
         })?;
-        hosted.add(root, tenant)
+        hosted.add(root, tenant, || self.runtime().workspaces_at_work())
     }
 
     /// The tools that a principal is shown, in any workspace of this host.

@@ -6,7 +6,7 @@
 //! that was replaced in the meantime is not opened.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{HashMap, HashSet},
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
@@ -18,15 +18,18 @@ use haft_contract::{
 };
 use haft_runtime::{Workspace, WorkspaceError, Workspaces};
 
-use crate::error::{HostError, HostErrorKind, chain};
+use crate::{
+    error::{HostError, HostErrorKind, chain},
+    tenant_directories::{DirectoryConflict, TenantDirectories, TenantDirectory},
+};
 
 /// The most workspaces that are held open without a call. Each takes a descriptor.
 pub const MAX_OPEN_WORKSPACES: usize = 64;
 
 /// The workspaces of a host.
 pub(crate) struct HostedWorkspaces {
-    /// What a request means that names no workspace, if anything.
-    own: Option<Arc<Workspace>>,
+    /// What a request of the host's own tenant means that names no workspace, if anything.
+    own: Option<OwnWorkspace>,
     /// What the others are like.
     like: Arc<Workspace>,
     backend: LocalBackend,
@@ -34,10 +37,20 @@ pub(crate) struct HostedWorkspaces {
     table: Mutex<Table>,
 }
 
+/// The workspace that a host was opened with.
+struct OwnWorkspace {
+    workspace: Arc<Workspace>,
+    tenant: TenantId,
+}
+
 #[derive(Default)]
 struct Table {
-    /// By their roots, so that those around a directory are found.
-    by_root: BTreeMap<Arc<str>, Arc<Registration>>,
+    /// Whose they are, the host's own among them, and those that were left.
+    directories: TenantDirectories,
+    /// Workspaces that were forgotten while something may still have worked in them, numbered.
+    left: Vec<(u64, Arc<Registration>)>,
+    /// How many were ever forgotten.
+    forgotten: u64,
     by_id: HashMap<WorkspaceId, WorkspaceEntry>,
     open: HashMap<WorkspaceId, OpenWorkspace>,
     /// Counts uses, to know which was longest ago.
@@ -48,10 +61,7 @@ struct Table {
 #[derive(Debug, PartialEq, Eq)]
 struct Registration {
     id: WorkspaceId,
-    root: Arc<str>,
-    tenant: TenantId,
-    /// The device and inode of the directory.
-    identity: (u64, u64),
+    directory: TenantDirectory,
 }
 
 /// A workspace and its handle. The handle is never upgraded and dropped while the table is locked,
@@ -79,19 +89,64 @@ pub(crate) struct Hosting {
     pub(crate) net: Arc<dyn NetOps>,
     /// Whether the workspace that the host was opened with is one.
     pub(crate) has_own: bool,
+    /// Whose it is.
+    pub(crate) tenant: TenantId,
 }
 
 impl Hosting {
     /// The workspaces of a host that was opened with this one.
     pub(crate) fn beside(self, first: Arc<Workspace>) -> Arc<HostedWorkspaces> {
+        let mut table = Table::default();
+        let own = self.has_own.then(|| {
+            table
+                .directories
+                .insert(&directory(&self.backend, &self.tenant));
+            OwnWorkspace {
+                workspace: Arc::clone(&first),
+                tenant: self.tenant,
+            }
+        });
         Arc::new(HostedWorkspaces {
-            own: self.has_own.then(|| Arc::clone(&first)),
+            own,
             like: first,
             backend: self.backend,
             net: self.net,
-            table: Mutex::default(),
+            table: Mutex::new(table),
         })
     }
+}
+
+/// A directory that was opened, as this tenant's.
+fn directory(backend: &LocalBackend, tenant: &TenantId) -> TenantDirectory {
+    TenantDirectory {
+        root: backend.operations().root,
+        tenant: tenant.clone(),
+        identity: backend.root_identity(),
+        above: backend.identities_above().into(),
+        is_shown: backend.is_shown_to_commands(),
+    }
+}
+
+/// What is told of a directory that a tenant cannot have.
+fn refusal(root: &str, conflict: DirectoryConflict) -> HostError {
+    let (why, hint) = match conflict {
+        DirectoryConflict::Taken => (
+            "is, lies in or contains a workspace of another tenant",
+            "give every tenant directories of its own, and do not pass one on before what another \
+             tenant started there has ended",
+        ),
+        DirectoryConflict::Shown => (
+            "is, contains or lies in a place that sandboxed commands of every tenant see",
+            "keep workspaces of tenants outside `/usr`, `/opt`, the toolchains of the host's user and \
+             what the sandbox shows in addition",
+        ),
+        DirectoryConflict::SeesOthers => (
+            "would have commands that see a workspace of another tenant",
+            "keep every tenant's workspaces outside `/usr`, `/opt`, the toolchains of the host's user \
+             and what the sandbox shows in addition",
+        ),
+    };
+    HostError::new(HostErrorKind::Refused, format!("`{root}` {why}"), hint)
 }
 
 impl HostedWorkspaces {
@@ -100,23 +155,23 @@ impl HostedWorkspaces {
         &self.like
     }
 
-    /// Adds a directory as a workspace of this tenant, or finds it. Leaves nothing open.
+    /// Adds a directory as a workspace of this tenant, or finds it. Leaves nothing open. `at_work` says
+    /// in which workspaces something runs.
     pub(crate) fn add(
         self: &Arc<Self>,
         root: &Path,
         tenant: &TenantId,
+        at_work: impl FnOnce() -> HashSet<(TenantId, WorkspaceId)>,
     ) -> Result<Arc<HostedWorkspace>, HostError> {
         let backend = self
             .backend
             .open_beside(root)
             .map_err(|error| HostError::config(chain(&error), "name a directory that exists"))?;
-        let operations = backend.operations();
         let registered = Registration {
-            id: operations.workspace_id(),
-            root: Arc::clone(&operations.root),
-            tenant: tenant.clone(),
-            identity: backend.root_identity(),
+            id: backend.operations().workspace_id(),
+            directory: directory(&backend, tenant),
         };
+        self.drop_left(at_work);
         let mut table = self.table();
         if let Some(known) = table.by_id.get(&registered.id)
             && *known.registered == registered
@@ -124,27 +179,16 @@ impl HostedWorkspaces {
         {
             return Ok(handle);
         }
-        if table
-            .around(&registered.root)
-            .any(|known| known.tenant != *tenant)
-        {
-            return Err(HostError::new(
-                HostErrorKind::Refused,
-                format!(
-                    "`{}` is, lies in or contains a workspace of another tenant",
-                    registered.root
-                ),
-                "give every tenant directories of its own",
-            ));
+        if let Some(conflict) = table.directories.conflict(&registered.directory) {
+            return Err(refusal(&registered.directory.root, conflict));
         }
         let registered = Arc::new(registered);
         let handle = Arc::new(HostedWorkspace {
             registered: Arc::clone(&registered),
             of: Arc::downgrade(self),
         });
-        let closed = table.forget(&registered);
-        let root = Arc::clone(&registered.root);
-        table.by_root.insert(root, Arc::clone(&registered));
+        let closed = table.forget(&registered.id);
+        table.directories.insert(&registered.directory);
         let entry = WorkspaceEntry {
             registered: Arc::clone(&registered),
             handle: Arc::downgrade(&handle),
@@ -155,18 +199,46 @@ impl HostedWorkspaces {
         Ok(handle)
     }
 
+    /// Gives up the directories of forgotten workspaces in which nothing runs any more.
+    fn drop_left(&self, at_work: impl FnOnce() -> HashSet<(TenantId, WorkspaceId)>) {
+        let before = {
+            let table = self.table();
+            if table.left.is_empty() {
+                return;
+            }
+            table.forgotten
+        };
+        // Not while the table is locked. Nothing new starts in a workspace that is forgotten, but one
+        // may be forgotten meanwhile.
+        let at_work = at_work();
+        let mut table = self.table();
+        let Table {
+            left, directories, ..
+        } = &mut *table;
+        left.retain(|(number, known)| {
+            let key = (known.directory.tenant.clone(), known.id.clone());
+            let stays = *number > before || at_work.contains(&key);
+            if !stays {
+                directories.remove(&known.directory);
+            }
+            stays
+        });
+    }
+
     fn open_again(&self, known: &Registration) -> Result<Arc<Workspace>, WorkspaceError> {
         let unavailable = |why: &str| {
             WorkspaceError::unavailable(format!("the workspace cannot be opened: {why}"))
         };
-        let backend = self.backend.open_beside(Path::new(&*known.root));
+        let backend = self.backend.open_beside(Path::new(&*known.directory.root));
         let backend = backend.map_err(|error| unavailable(&chain(&error)))?;
-        if backend.root_identity() != known.identity {
+        if backend.root_identity() != known.directory.identity {
             return Err(unavailable("its directory was replaced by another one"));
         }
         let mut operations: Operations = backend.operations();
         operations.world.net = Arc::clone(&self.net);
-        Ok(self.like.over_for(operations, known.tenant.clone()))
+        Ok(self
+            .like
+            .over_for(operations, known.directory.tenant.clone()))
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -176,29 +248,19 @@ impl HostedWorkspaces {
 }
 
 impl Table {
-    /// The workspaces that are this directory, contain it, or lie in it.
-    fn around(&self, root: &str) -> impl Iterator<Item = &Registration> {
-        let above = Path::new(root).ancestors().filter_map(Path::to_str);
-        let above = above.filter_map(|path| self.by_root.get(path));
-        let inside = format!("{}/", root.trim_end_matches('/'));
-        let first: Arc<str> = inside.as_str().into();
-        let below = self.by_root.range(first..);
-        let below = below.take_while(move |(path, _)| path.starts_with(&inside));
-        above
-            .chain(below.map(|(_, known)| known))
-            .map(|known| &**known)
-    }
-
     /// The workspace with this id, if it is this principal's.
     fn known_to(&self, principal: &Principal, id: &WorkspaceId) -> Option<&Arc<Registration>> {
         let known = &self.by_id.get(id)?.registered;
-        (known.tenant == principal.tenant).then_some(known)
+        (known.directory.tenant == principal.tenant).then_some(known)
     }
 
-    fn forget(&mut self, known: &Registration) -> Option<OpenWorkspace> {
-        self.by_root.remove(&known.root);
-        self.by_id.remove(&known.id);
-        self.open.remove(&known.id)
+    /// Forgets a workspace. Its directory stays its tenant's while something runs there.
+    fn forget(&mut self, id: &WorkspaceId) -> Option<OpenWorkspace> {
+        if let Some(known) = self.by_id.remove(id) {
+            self.forgotten += 1;
+            self.left.push((self.forgotten, known.registered));
+        }
+        self.open.remove(id)
     }
 
     fn used(&mut self, id: &WorkspaceId) -> Option<Arc<Workspace>> {
@@ -225,8 +287,12 @@ impl Table {
 
 impl Workspaces for HostedWorkspaces {
     fn opened(&self, principal: &Principal, id: &WorkspaceId) -> Option<Arc<Workspace>> {
-        if let Some(own) = self.own.as_ref().filter(|own| own.is_meant_by(id)) {
-            return Some(Arc::clone(own));
+        let own = self
+            .own
+            .as_ref()
+            .filter(|own| own.workspace.is_meant_by(id));
+        if let Some(own) = own.filter(|own| own.tenant == principal.tenant) {
+            return Some(Arc::clone(&own.workspace));
         }
         let mut table = self.table();
         table.known_to(principal, id)?;
@@ -269,12 +335,12 @@ impl HostedWorkspace {
 
     /// Its directory.
     pub fn root(&self) -> &Path {
-        Path::new(&*self.registered.root)
+        Path::new(&*self.registered.directory.root)
     }
 
     /// The tenant it belongs to.
     pub fn tenant(&self) -> &TenantId {
-        &self.registered.tenant
+        &self.registered.directory.tenant
     }
 }
 
@@ -287,7 +353,7 @@ impl Drop for HostedWorkspace {
         // It may have been added again meanwhile.
         let known = table.by_id.get(&self.registered.id);
         if known.is_some_and(|known| Arc::ptr_eq(&known.registered, &self.registered)) {
-            let closed = table.forget(&self.registered);
+            let closed = table.forget(&self.registered.id);
             drop(table);
             drop(closed);
         }
@@ -297,8 +363,8 @@ impl Drop for HostedWorkspace {
 impl std::fmt::Debug for HostedWorkspace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HostedWorkspace")
-            .field("root", &self.registered.root)
-            .field("tenant", &self.registered.tenant)
+            .field("root", &self.registered.directory.root)
+            .field("tenant", &self.registered.directory.tenant)
             .finish_non_exhaustive()
     }
 }

@@ -42,6 +42,7 @@ mod script_secrets;
 pub mod selected_calls;
 pub mod state;
 pub mod suggest;
+mod tenant_directories;
 pub mod this_workspace;
 pub mod todo_lists;
 pub mod undo;

@@ -69,6 +69,11 @@ impl RecordOptions {
         }
     }
 
+    /// The tenant of whoever opens it.
+    pub(crate) fn tenant(&self) -> &TenantId {
+        &self.tenant
+    }
+
     /// Keeps the record in memory instead of the data directory.
     #[must_use]
     pub fn in_memory(mut self, record: Option<MemoryRecord>) -> Self {
@@ -147,7 +152,9 @@ impl Record {
                 hint,
             )
         })?;
-        orphans::withdraw(&ledger, &recovery, &options.tenant).await;
+        for tenant in &recovery.tenants {
+            orphans::withdraw(&ledger, &recovery, tenant).await;
+        }
         Ok(Self {
             ledger,
             recovery,

@@ -13,7 +13,7 @@ use haft_backends::{
     remote::ConnectError,
     ssh::{SshBackend, SshOptions},
 };
-use haft_contract::{ops::Operations, surface::NextStep};
+use haft_contract::{TenantId, ops::Operations, surface::NextStep};
 use haft_egress::{AdmissionScope, Network, OwnHosts, SystemResolver};
 use haft_sandbox::{Limits, Profile, SandboxOptions, helper::Helper, jail::Mounts};
 
@@ -110,12 +110,16 @@ impl WorkspaceSource {
 
     /// Opens it, connecting to where it is.
     pub async fn open(self) -> Result<Operations, HostError> {
-        let (operations, _) = self.open_to_host().await?;
+        let (operations, _) = self.open_to_host(&TenantId::local()).await?;
         Ok(operations)
     }
 
     /// Opens it, with what others beside it are opened with, if it is on this machine.
-    pub(crate) async fn open_to_host(self) -> Result<(Operations, Option<Hosting>), HostError> {
+    /// The tenant is whose the workspace is.
+    pub(crate) async fn open_to_host(
+        self,
+        tenant: &TenantId,
+    ) -> Result<(Operations, Option<Hosting>), HostError> {
         let mut local = None;
         let mut operations = match self {
             Self::Local { root, options } => {
@@ -157,6 +161,7 @@ impl WorkspaceSource {
             backend,
             net: network,
             has_own,
+            tenant: tenant.clone(),
         });
         Ok((operations, hosting))
     }

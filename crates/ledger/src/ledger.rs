@@ -426,6 +426,11 @@ impl Ledger for StoredLedger {
         self.shared.artifacts.clone()
     }
 
+    fn artifacts_of(&self, tenant: &TenantId) -> Arc<dyn ArtifactStore> {
+        let own = self.shared.artifacts.of_tenant(tenant);
+        own.unwrap_or_else(|| self.artifacts())
+    }
+
     fn approvals(&self) -> Arc<dyn ApprovalStore> {
         self.shared.approvals.clone()
     }

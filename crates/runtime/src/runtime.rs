@@ -1,11 +1,11 @@
 //! The runtime: everything a call needs, and the ways to make one: a call or a batch here, and in
 //! `acceptance.rs` a call that another process accepted.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{collections::HashSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use haft_contract::{
-    CallEvent, CallId, CallRequest, ErrorKind, Outcome, Principal, ProviderId, ToolError,
+    CallEvent, CallId, CallRequest, ErrorKind, Outcome, Principal, ProviderId, TenantId, ToolError,
     WorkspaceId,
     erased::{ErasedApprover, ErasedTool},
     host::{CallRecord, LedgerErrorKind},
@@ -278,6 +278,13 @@ impl Runtime {
     /// Which calls are in flight, the oldest first. A call that is only planned is none.
     pub fn calls_in_flight(&self) -> Vec<InFlightCall> {
         self.engine.in_flight.list()
+    }
+
+    /// The workspaces, with whose they are, in which calls are in flight or kept processes run.
+    pub fn workspaces_at_work(&self) -> HashSet<(TenantId, WorkspaceId)> {
+        let calls = self.engine.in_flight.list().into_iter();
+        let calls = calls.map(|call| (call.principal.tenant.clone(), call.workspace));
+        calls.chain(self.engine.processes.places()).collect()
     }
 
     /// How many questions the calls of this process wait on.

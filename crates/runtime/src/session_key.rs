@@ -37,6 +37,11 @@ impl SessionKey {
         &self.tenant
     }
 
+    /// The workspace it is in.
+    pub(crate) fn workspace(&self) -> &WorkspaceId {
+        &self.workspace
+    }
+
     /// The name of the loopback that its commands share. Its parts are quoted, so that no two keys
     /// have one name.
     pub(crate) fn loopback(&self) -> SharedLoopback {

@@ -10,7 +10,7 @@ mod repository;
 mod search;
 mod walk;
 
-use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fmt, os::unix::fs::MetadataExt as _, path::Path, sync::Arc};
 
 use haft_contract::ops::{
     BackendId, Operations, OpsError, ProcessOps, Spawn, WorkspaceChanges, World,
@@ -141,6 +141,19 @@ impl LocalBackend {
     pub fn root_identity(&self) -> (u64, u64) {
         let FileId { device, inode } = self.jail.identity();
         (device, inode)
+    }
+
+    /// The device and inode of every directory above the root, the nearest first.
+    pub fn identities_above(&self) -> Vec<(u64, u64)> {
+        let above = Path::new(self.jail.shown()).ancestors().skip(1);
+        let found = above.filter_map(|directory| std::fs::metadata(directory).ok());
+        found.map(|found| (found.dev(), found.ino())).collect()
+    }
+
+    /// Whether sandboxed commands of every workspace see the root, something above it, or something
+    /// below it.
+    pub fn is_shown_to_commands(&self) -> bool {
+        self.processes.shows_root()
     }
 
     /// What would confine a child, without starting it. Reads the workspace, so it blocks.

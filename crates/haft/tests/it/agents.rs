@@ -1,6 +1,10 @@
 //! Who asks decides what is allowed: per agent, per session kind, in code and in text.
 
-use haft::prelude::*;
+use haft::{
+    LocalOptions,
+    prelude::*,
+    sandbox::{SandboxOptions, helper::Helper},
+};
 
 use crate::place::Place;
 

@@ -10,7 +10,15 @@ use std::{
     time::Duration,
 };
 
-use haft::{Limits, prelude::*};
+use haft::{
+    Limits,
+    contract::{
+        TenantId,
+        host::{Clock as _, History as _, Ledger as _},
+    },
+    prelude::*,
+};
+use haft_runtime::SystemClock;
 
 /// Where the process dies: two points before the start is on record, two after.
 const POINTS: [&str; 4] = ["approval_answered", "admitted", "started", "running"];
@@ -134,4 +142,54 @@ async fn kill_around_the_start(rounds: usize) {
             .any(|(at, _, second)| *at == point && *second == Terminal::Succeeded);
         assert!(!again, "a used yes serves nobody: {sum:?}");
     }
+}
+
+/// The process whose question is left behind.
+#[tokio::test]
+#[ignore = "child: of the test that starts it, told what to do by its environment"]
+async fn child_that_dies_while_it_asks() {
+    let directory = PathBuf::from(std::env::var(DIRECTORY).unwrap());
+    let host = Host::builder()
+        .data_dir(directory.join("data"))
+        .approve_with(|_| async {
+            let own = rustix::process::getpid();
+            let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
+            ApprovalAnswer::Elsewhere
+        })
+        .build()
+        .await
+        .unwrap();
+    let workspace = host.workspace(directory.join("workspace")).tenant("acme");
+    let written = json!({"path": "a.txt", "content": "a"});
+    workspace.haft().unwrap().call("write", written).await;
+    unreachable!("the process died on the way");
+}
+
+/// AP-14: a host settles the calls of every tenant, so it withdraws the questions of each.
+#[tokio::test]
+async fn ap_14_questions_of_a_dead_process_are_withdrawn_for_every_tenant() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("workspace")).unwrap();
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact"])
+        .arg("crash_approvals::child_that_dies_while_it_asks")
+        .env(DIRECTORY, folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert_eq!(status.signal(), Some(9), "the child dies while it asks");
+    let host = Host::builder().data_dir(folder.path().join("data"));
+    let host = host.build().await.unwrap();
+    let acme = TenantId::parse("acme").unwrap();
+    let [call] = host.recovery().never_started[..] else {
+        panic!("{:?}", host.recovery());
+    };
+    let events = host.ledger().events(&acme, call).await.unwrap();
+    assert!(events.iter().any(|event| event.kind == "approval_asked"));
+    let approvals = host.ledger().approvals();
+    let open = approvals.pending(&acme, SystemClock.now(), 10).await;
+    assert!(open.unwrap().is_empty());
+    host.close().await.unwrap();
 }

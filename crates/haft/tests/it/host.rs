@@ -7,6 +7,7 @@ use haft::{
     contract::{TenantId, outcome::DeniedBy},
     prelude::*,
 };
+use haft_backends::LocalOptions;
 use tempfile::TempDir;
 
 /// Workspaces of one host.
@@ -221,6 +222,109 @@ async fn one_workspace_is_a_host_that_takes_others() {
         refused.model_text().contains("shutting down"),
         "{refused:?}"
     );
+}
+
+#[tokio::test]
+async fn the_workspace_a_host_was_opened_with_is_the_machines_own() {
+    let (parent, data) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (one, two) = (
+        workspace(parent.path(), "one"),
+        workspace(parent.path(), "two"),
+    );
+    fs::create_dir(one.join("inner")).unwrap();
+    let haft = Haft::open(&one).data_dir(data.path()).build().await;
+    let haft = haft.unwrap();
+    for taken in [one.clone(), one.join("inner"), parent.path().to_owned()] {
+        let error = haft.host().workspace(&taken).tenant("beta").haft();
+        assert_eq!(
+            error.unwrap_err().kind(),
+            HostErrorKind::Refused,
+            "{taken:?}"
+        );
+    }
+    // It may be divided, and found again, by whom it belongs to.
+    let again = haft.host().workspace(&one).haft().unwrap();
+    let inner = haft.host().workspace(one.join("inner")).haft().unwrap();
+    drop((again, inner));
+    assert!(haft.call("read", notes()).await.succeeded());
+    // Neither by name nor without one does another tenant get into it.
+    let beta = haft.host().workspace(&two).tenant("beta").haft().unwrap();
+    assert!(beta.call("read", notes()).await.succeeded());
+    let named = haft.request("read", notes());
+    let unnamed = CallRequest::new("read", notes(), std::sync::Arc::clone(beta.principal()));
+    for mut request in [named, unnamed] {
+        request.principal = std::sync::Arc::clone(beta.principal());
+        let outcome = haft.host().runtime().call(request).await;
+        assert_eq!(outcome.facts.denied_by, Some(DeniedBy::Workspace));
+    }
+    haft.close().await.unwrap();
+}
+
+/// What is shown read-only to commands is shown to all of them.
+#[tokio::test]
+async fn no_workspace_is_shown_to_the_commands_of_another_tenant() {
+    let (shown, apart) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let data = TempDir::new().unwrap();
+    let (one, two) = (
+        workspace(shown.path(), "one"),
+        workspace(shown.path(), "two"),
+    );
+    let other = workspace(apart.path(), "other");
+    let mut options = LocalOptions::default();
+    options
+        .sandbox
+        .profile
+        .read_only
+        .push(shown.path().canonicalize().unwrap());
+    let host = Host::builder().data_dir(data.path()).local(options);
+    let host = host.build().await.unwrap();
+    // One tenant may have all of them.
+    let acme = host.workspace(&one).tenant("acme").haft().unwrap();
+    assert!(acme.call("read", notes()).await.succeeded());
+    let same = host.workspace(&two).tenant("acme").haft().unwrap();
+    for refused in [&two, &other] {
+        let error = host.workspace(refused).tenant("beta").haft().unwrap_err();
+        assert_eq!(error.kind(), HostErrorKind::Refused, "{refused:?}");
+    }
+    drop((acme, same));
+    let beta = host.workspace(&other).tenant("beta").haft().unwrap();
+    assert!(beta.call("read", notes()).await.succeeded());
+    let error = host.workspace(&one).tenant("acme").haft().unwrap_err();
+    assert!(error.message().contains("every tenant see"), "{error}");
+    host.close().await.unwrap();
+}
+
+/// A process outlives the handle that started it, and so does what is whose.
+#[tokio::test]
+async fn a_directory_is_passed_on_once_nothing_of_its_tenant_runs_there() {
+    let (parent, data) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let root = workspace(parent.path(), "passed-on");
+    let host = Host::builder()
+        .data_dir(data.path())
+        .allow("bash")
+        .sandbox("bash", SandboxMode::Off)
+        .build()
+        .await
+        .unwrap();
+    let acme = host.workspace(&root).tenant("acme").haft().unwrap();
+    let principal = std::sync::Arc::clone(acme.principal());
+    let command = json!({"command": "while sleep 0.1; do echo x > left; done", "background": true});
+    let started = acme.call("bash", command).await;
+    assert!(started.succeeded(), "{started:?}");
+    assert_eq!(host.runtime().processes(), 1);
+    drop(acme);
+    let take = || host.workspace(&root).tenant("beta").haft();
+    assert_eq!(take().unwrap_err().kind(), HostErrorKind::Refused);
+    // Its own tenant finds it again.
+    drop(host.workspace(&root).tenant("acme").haft().unwrap());
+    assert_eq!(take().unwrap_err().kind(), HostErrorKind::Refused);
+    host.runtime().end_session(&principal).await;
+    haft_testkit::eventually("the process has ended", || host.runtime().processes() == 0).await;
+    let beta = take().unwrap();
+    assert!(beta.call("read", notes()).await.succeeded());
+    let error = host.workspace(&root).tenant("acme").haft().unwrap_err();
+    assert_eq!(error.kind(), HostErrorKind::Refused);
+    host.close().await.unwrap();
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ mod sweep;
 use std::sync::Arc;
 
 use haft_contract::{
-    BoxFuture,
+    BoxFuture, TenantId,
     host::{ArtifactId, ArtifactStore, LedgerError, LedgerErrorKind, Timestamp},
 };
 
@@ -56,6 +56,13 @@ pub trait ExpiringArtifacts: ArtifactStore {
         now: Timestamp,
         retention: Retention,
     ) -> BoxFuture<'_, Result<ExpiryReport, LedgerError>>;
+
+    /// The same artifacts, where what is kept counts for a tenant; `None` where tenants do not compete
+    /// for room.
+    fn of_tenant(&self, tenant: &TenantId) -> Option<Arc<dyn ArtifactStore>> {
+        let _ = tenant;
+        None
+    }
 
     /// Whether nobody expired anything within a day; if so, it counts as done now.
     fn take_sweep(&self, now: Timestamp) -> BoxFuture<'_, Result<bool, LedgerError>>;

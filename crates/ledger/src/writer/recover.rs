@@ -3,9 +3,9 @@
 //! Nothing is rerun from here; a host that wants to repeat calls that only read finds them in
 //! [`Recovery::rerunnable`].
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use haft_contract::{Arguments, CallId, Principal, WorkspaceId, host::Timestamp};
+use haft_contract::{Arguments, CallId, Principal, TenantId, WorkspaceId, host::Timestamp};
 
 use super::{
     BUSY_ATTEMPTS,
@@ -32,6 +32,8 @@ pub struct Recovery {
     pub settled_unknown: Vec<CallId>,
     /// Calls whose start was never recorded, now `cancelled`.
     pub never_started: Vec<CallId>,
+    /// Whose calls these were.
+    pub tenants: BTreeSet<TenantId>,
     /// The calls in `settled_unknown` that only read, with what is needed to rerun them (as new
     /// calls). A call whose request held a secret is not included: the record does not have it.
     pub rerunnable: Vec<InterruptedCall>,
@@ -168,6 +170,8 @@ async fn settle(
             // Nobody can tell whether it began.
             call.state.started = Some(now);
         }
+        let who = recorded.principal().ok();
+        recovery.tenants.extend(who.map(|who| who.tenant.clone()));
         if call.state.started.is_some() {
             recovery.settled_unknown.push(call.id);
             recovery.rerunnable.extend(rerunnable(&recorded));

@@ -18,7 +18,7 @@ use std::{
 
 use futures::future::join_all;
 use haft_contract::{
-    ErrorKind, Principal, ToolError, WorkspaceId,
+    ErrorKind, Principal, TenantId, ToolError, WorkspaceId,
     access::RunningCommand,
     background::{KeepRequest, ProcessId},
 };
@@ -188,6 +188,18 @@ impl Processes {
         let left = end(kept).await;
         self.closing.cancel();
         left
+    }
+
+    /// Where kept processes are still running.
+    pub(crate) fn places(&self) -> Vec<(TenantId, WorkspaceId)> {
+        let state = self.table.lock();
+        let runs = |session: &SessionProcesses| {
+            let mut kept = session.processes.values();
+            kept.any(|process| !process.has_ended())
+        };
+        let running = state.sessions.iter().filter(|(_, session)| runs(session));
+        let places = running.map(|(of, _)| (of.tenant().clone(), of.workspace().clone()));
+        places.collect()
     }
 
     /// How many kept processes are still running.

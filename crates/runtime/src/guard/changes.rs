@@ -63,7 +63,7 @@ impl Guard {
             });
             return;
         };
-        let keep = self.ledger().artifacts();
+        let keep = self.own_artifacts();
         let cancel = CancellationToken::new();
         let _stop = cancel.clone().drop_guard();
         *watch = match tokio::time::timeout(LOOK_WAIT, changes.begin(keep, cancel)).await {

@@ -287,7 +287,7 @@ impl Guard {
         if bytes.len() as u64 > self.engine.limits.preimage_bytes {
             return None;
         }
-        let artifacts = self.ledger().artifacts();
+        let artifacts = self.own_artifacts();
         let kept = artifacts.keep_all(vec![bytes.to_vec()]).await.ok()?;
         kept.first().copied()
     }
@@ -296,8 +296,7 @@ impl Guard {
     async fn keep_content(&self, path: &WorkPath) -> Result<(ArtifactId, u32), OpsError> {
         let reader = self.operations().files.open(path).await?;
         let mut writer = self
-            .ledger()
-            .artifacts()
+            .own_artifacts()
             .create()
             .await
             .map_err(|error| unavailable(&error))?;

@@ -23,7 +23,7 @@ use haft_contract::{
     BoxFuture, CallId, ErrorKind, PathMode, PathScope, Principal, SealedPlan, ToolError, WorkPath,
     context::{OpenSpilled, PastChanges, SeenFiles},
     event::RecordedEvent,
-    host::{ArtifactId, Ledger, ReadArtifact},
+    host::{ArtifactId, ArtifactStore, Ledger, ReadArtifact},
     ops::{FileVersion, Operations, OpsError},
 };
 
@@ -144,6 +144,11 @@ impl Guard {
 
     fn ledger(&self) -> &dyn Ledger {
         &*self.engine.ledger
+    }
+
+    /// Where artifacts of this call's tenant are kept.
+    fn own_artifacts(&self) -> Arc<dyn ArtifactStore> {
+        self.ledger().artifacts_of(&self.principal.tenant)
     }
 
     fn past(&self) -> &ChangeHistory {

@@ -68,7 +68,7 @@ pub async fn run(started: StartedCall) -> FinishedCall {
     let audience = entry.spec().audience;
     let capture = Capture::new(
         Arc::clone(&call.recording),
-        engine.ledger.artifacts(),
+        engine.ledger.artifacts_of(&call.principal.tenant),
         engine.limits.output,
     );
     let clock = RunClock::start(plan.deadline(), idle);

@@ -166,8 +166,8 @@ async fn cap_content(call: &mut CallState, content: &mut [Content]) {
             continue;
         }
         let whole = std::mem::take(text);
-        let capped =
-            capture::cap_text(call.id, whole, call.engine.ledger.artifacts(), limits).await;
+        let artifacts = call.engine.ledger.artifacts_of(&call.principal.tenant);
+        let capped = capture::cap_text(call.id, whole, artifacts, limits).await;
         facts.bytes_omitted += capped.bytes_omitted;
         facts.lines_omitted += capped.lines_omitted;
         facts.artifact = facts.artifact.or(capped.artifact);

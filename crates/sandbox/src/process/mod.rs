@@ -101,6 +101,14 @@ impl LocalProcesses {
         }
     }
 
+    /// Whether the workspace's root, something above it, or something below it is shown to the commands
+    /// of every workspace with these options.
+    pub fn shows_root(&self) -> bool {
+        self.sandbox
+            .view()
+            .shows_part_of(Path::new(self.jail.shown()))
+    }
+
     /// What this machine has for sandboxes.
     pub fn facilities(&self) -> &Facilities {
         self.sandbox.facilities()
