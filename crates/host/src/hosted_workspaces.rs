@@ -11,14 +11,16 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use haft_backends::LocalBackend;
 use haft_contract::{
     BoxFuture, Principal, TenantId, WorkspaceId,
     ops::{NetOps, Operations},
 };
 use haft_runtime::{Workspace, WorkspaceError, Workspaces};
 
-use crate::error::{HostError, HostErrorKind, chain};
+use crate::{
+    directory::Directory,
+    error::{HostError, HostErrorKind},
+};
 
 /// The most workspaces that are held open without a call. Each takes a descriptor.
 pub const MAX_OPEN_WORKSPACES: usize = 64;
@@ -29,7 +31,7 @@ pub(crate) struct HostedWorkspaces {
     own: Option<Arc<Workspace>>,
     /// What the others are like.
     like: Arc<Workspace>,
-    backend: LocalBackend,
+    directory: Directory,
     net: Arc<dyn NetOps>,
     table: Mutex<Table>,
 }
@@ -75,7 +77,7 @@ pub struct HostedWorkspace {
 
 /// What a host opens workspaces with that a program adds.
 pub(crate) struct Hosting {
-    pub(crate) backend: LocalBackend,
+    pub(crate) directory: Directory,
     pub(crate) net: Arc<dyn NetOps>,
     /// Whether the workspace that the host was opened with is one.
     pub(crate) has_own: bool,
@@ -87,7 +89,7 @@ impl Hosting {
         Arc::new(HostedWorkspaces {
             own: self.has_own.then(|| Arc::clone(&first)),
             like: first,
-            backend: self.backend,
+            directory: self.directory,
             net: self.net,
             table: Mutex::default(),
         })
@@ -106,16 +108,16 @@ impl HostedWorkspaces {
         root: &Path,
         tenant: &TenantId,
     ) -> Result<Arc<HostedWorkspace>, HostError> {
-        let backend = self
-            .backend
+        let directory = self
+            .directory
             .open_beside(root)
-            .map_err(|error| HostError::config(chain(&error), "name a directory that exists"))?;
-        let operations = backend.operations();
+            .map_err(|why| HostError::config(why, "name a directory that exists"))?;
+        let operations = directory.operations();
         let registered = Registration {
             id: operations.workspace_id(),
             root: Arc::clone(&operations.root),
             tenant: tenant.clone(),
-            identity: backend.root_identity(),
+            identity: directory.identity(),
         };
         let mut table = self.table();
         if let Some(known) = table.by_id.get(&registered.id)
@@ -159,12 +161,12 @@ impl HostedWorkspaces {
         let unavailable = |why: &str| {
             WorkspaceError::unavailable(format!("the workspace cannot be opened: {why}"))
         };
-        let backend = self.backend.open_beside(Path::new(&*known.root));
-        let backend = backend.map_err(|error| unavailable(&chain(&error)))?;
-        if backend.root_identity() != known.identity {
+        let directory = self.directory.open_beside(Path::new(&*known.root));
+        let directory = directory.map_err(|why| unavailable(&why))?;
+        if directory.identity() != known.identity {
             return Err(unavailable("its directory was replaced by another one"));
         }
-        let mut operations: Operations = backend.operations();
+        let mut operations: Operations = directory.operations();
         operations.world.net = Arc::clone(&self.net);
         Ok(self.like.over_for(operations, known.tenant.clone()))
     }
