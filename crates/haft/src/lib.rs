@@ -43,6 +43,7 @@ mod turn;
 mod undo;
 
 /// The vocabulary and the traits every part of Haft agrees on.
+#[doc(inline)]
 pub use haft_contract as contract;
 #[doc(inline)]
 pub use haft_contract::tool_fn::{Cx, FnTool, tool_fn};

@@ -51,6 +51,13 @@ impl WorkspaceSource {
     }
 
     /// Opens it, with what others beside it are opened with, if it is on this machine.
+    #[cfg_attr(
+        not(feature = "settings"),
+        expect(
+            clippy::unused_async,
+            reason = "only connecting to another place waits"
+        )
+    )]
     pub(crate) async fn open_to_host(self) -> Result<(Operations, Option<Hosting>), HostError> {
         let (mut operations, local) = match self {
             Self::Local { root, options } => {

@@ -1,4 +1,8 @@
 //! What takes the place of mounted servers in a build without the feature `mcp`.
+#![expect(
+    clippy::unused_self,
+    reason = "the functions of `servers.rs`, which do something"
+)]
 
 use std::path::Path;
 
@@ -6,7 +10,7 @@ use haft_contract::UserId;
 use haft_host::{DirectoryOptions, HostBuilder};
 
 #[derive(Default)]
-pub(super) struct ServersToMount;
+pub(super) struct ServersToMount(());
 
 impl ServersToMount {
     pub(super) fn is_empty(&self) -> bool {

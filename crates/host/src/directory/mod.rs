@@ -11,6 +11,8 @@ pub(crate) use self::name_only::Directory;
 #[cfg(not(feature = "sandbox"))]
 pub use self::name_only::DirectoryOptions;
 #[cfg(feature = "sandbox")]
-pub use self::with_files::DirectoryOptions;
+pub(crate) use self::with_files::Directory;
 #[cfg(feature = "sandbox")]
-pub(crate) use self::with_files::{Directory, open};
+pub use self::with_files::DirectoryOptions;
+#[cfg(feature = "settings")]
+pub(crate) use self::with_files::open;

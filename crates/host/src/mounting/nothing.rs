@@ -1,4 +1,10 @@
 //! No servers, no scripts, no configuration file.
+#![expect(
+    clippy::unnecessary_wraps,
+    clippy::unused_async,
+    clippy::unused_self,
+    reason = "the functions of `servers.rs`, which do something"
+)]
 
 use std::sync::Arc;
 
@@ -10,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{assembly::Assembly, error::HostError, host_policy::HostPolicy};
 
 #[derive(Default)]
-pub(crate) struct MountOptions;
+pub(crate) struct MountOptions(());
 
 pub(crate) struct MountPlan;
 
@@ -27,11 +33,6 @@ impl MountPlan {
 
 impl Assembly {
     /// There is no catalog of tools that are not listed.
-    #[expect(
-        clippy::unnecessary_wraps,
-        clippy::unused_self,
-        reason = "the other kind can fail"
-    )]
     pub(crate) fn add_catalog_tools(&self, _: &Arc<Registry>) -> Result<(), HostError> {
         Ok(())
     }
@@ -40,7 +41,6 @@ impl Assembly {
 pub(crate) struct MountedFleet;
 
 impl MountedFleet {
-    #[expect(clippy::unnecessary_wraps, reason = "the other kind can fail")]
     pub(crate) fn start(_: &Assembly, _: &MountOptions, _: Configured) -> Result<Self, HostError> {
         Ok(Self)
     }
@@ -51,7 +51,7 @@ impl MountedFleet {
 }
 
 #[derive(Default)]
-pub(crate) struct Configured;
+pub(crate) struct Configured(());
 
 impl Configured {
     pub(crate) fn keep_out_of(&self, _: Arc<Redactor>) {}
