@@ -84,8 +84,8 @@ const SETS: [FeatureSet; 11] = [
     ),
 ];
 
-/// What the first build builds: a tool of one's own that rules allow, and one that runs a command, which
-/// no rule can allow where nothing reads commands.
+/// What the first build builds: a tool of one's own that rules allow, arguments that its schema forbids, and
+/// a tool that would run a command where there is nothing to run it, whatever rules say.
 const PROGRAM: &str = r#"
 use haft::{
     Cx,
@@ -105,7 +105,6 @@ struct Ask {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let reads_commands = std::env::args().nth(1).as_deref() == Some("reads-commands");
     let price = tool_fn("price", "Says what a share costs.", async |ask: Ask, _: Cx| {
         Ok(format!("{} costs 42", ask.symbol))
     });
@@ -127,9 +126,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let wrong = haft.call("price", json!({"symbol": 1.5, "more": true})).await;
     assert!(!wrong.succeeded(), "arguments that the schema forbids: {wrong:?}");
     let ran = haft.call("run", json!({"symbol": ""})).await;
-    let said = format!("{ran:?}");
-    assert_eq!(ran.succeeded(), reads_commands, "{said}");
-    assert!(reads_commands || said.contains("without the feature `shell`"), "{said}");
+    assert!(!ran.succeeded(), "{ran:?}");
     haft.close().await?;
     Ok(())
 }
@@ -192,30 +189,51 @@ fn check() -> Result<(), String> {
     SETS.iter().filter(|set| set.checked).try_for_each(lint)
 }
 
-/// Has clippy look at every set, and at all features at once.
+/// Has clippy look at every set, and at all features at once, and shows that commands are refused without
+/// their feature.
 fn check_all() -> Result<(), String> {
     SETS.iter().try_for_each(lint)?;
-    lint(&set("default,postgres,object-storage", "everything", true))
+    lint(&set("default,postgres,object-storage", "everything", true))?;
+    let status = features_apart(cargo(&[
+        "test",
+        "--package",
+        "haft-policy",
+        "--lib",
+        "--locked",
+    ]))
+    .args(["--no-default-features", "no_parser"])
+    .status()
+    .map_err(|error| format!("cargo could not be started: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err("commands are not refused where nothing reads them".to_owned())
+    }
+}
+
+/// The features of dependencies differ from those of the workspace, so what is built does, too.
+fn features_apart(mut cargo: Command) -> Command {
+    let target = env::var_os("CARGO_TARGET_DIR");
+    let target = target.map_or_else(|| Path::new(ROOT).join("target"), PathBuf::from);
+    cargo.env("CARGO_TARGET_DIR", target.join("features"));
+    cargo
 }
 
 fn lint(set: &FeatureSet) -> Result<(), String> {
     let begun = Instant::now();
-    let target = env::var_os("CARGO_TARGET_DIR");
-    let target = target.map_or_else(|| Path::new(ROOT).join("target"), PathBuf::from);
-    let status = cargo(&[
+    let lint = cargo(&[
         "clippy",
         "--package",
         "haft",
         "--lib",
         "--locked",
         "--quiet",
-    ])
-    .args(["--no-default-features", "--features", set.features])
-    // The features of dependencies differ from those of the workspace, so what is built does, too.
-    .env("CARGO_TARGET_DIR", target.join("features"))
-    .args(["--", "-D", "warnings"])
-    .status()
-    .map_err(|error| format!("cargo could not be started: {error}"))?;
+    ]);
+    let status = features_apart(lint)
+        .args(["--no-default-features", "--features", set.features])
+        .args(["--", "-D", "warnings"])
+        .status()
+        .map_err(|error| format!("cargo could not be started: {error}"))?;
     eprintln!("{}: {} s", set.name(), begun.elapsed().as_secs());
     if status.success() {
         Ok(())
@@ -315,12 +333,8 @@ fn first_build(set: &FeatureSet) -> Result<BuildCost, String> {
         wall: begun.elapsed().as_secs(),
         cpu: CpuTime::of_process("self").saturating_sub(before).as_secs(),
     };
-    let reads_commands = crates(set)?
-        .iter()
-        .any(|one| one.starts_with("tree-sitter "));
     let ran = Command::new(project.path().join("target/debug/first-build"))
         .current_dir(project.path())
-        .args(reads_commands.then_some("reads-commands"))
         .status()
         .map_err(|error| format!("the program could not be started: {error}"))?;
     if ran.success() {
