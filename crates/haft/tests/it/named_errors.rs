@@ -39,7 +39,7 @@ fn every_error_of_a_signature_has_a_name_here() {
         .collect();
     let signatures = OFFERED.lines().filter(|line| line.contains(" fn "));
     let errors: BTreeSet<&str> = signatures.flat_map(errors).collect();
-    assert!(errors.len() > 5, "{errors:?}");
+    assert!(errors.len() > 3, "{errors:?}");
     let unnamed: Vec<_> = errors
         .iter()
         .filter(|error| error.contains("::"))
