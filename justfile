@@ -64,6 +64,10 @@ doc $RUSTDOCFLAGS="-D warnings":
 public-api:
     cargo run --package haft-testkit --example public_api --locked --quiet
 
+# What features of the library cost, compared with docs/build-cost.md; `--check` lints them alone, `--measure` writes the page.
+build-cost *args:
+    cargo run --package haft-testkit --example build_cost --locked --quiet -- {{ args }}
+
 # Every library crate as it would be published; nothing is built or sent.
 package:
     cargo package --workspace --exclude haft-cli --exclude haft-agents --exclude haft-testkit --no-verify --locked

@@ -132,6 +132,7 @@ impl Host {
 
     /// Starts a mounted server and accepts everything it currently offers; see
     /// [`Haft::accept_server`].
+    #[cfg(feature = "mcp")]
     pub async fn accept_server(&self, id: &str) -> Result<usize, HostError> {
         self.state.host.accept_server(id).await
     }

@@ -4,6 +4,7 @@
 //! `serde` and `schemars` in your own dependencies.
 
 pub use crate::{Haft, Host, Preset, model};
+#[doc(inline)]
 pub use haft_contract::{
     Access, AgentId, Arguments, CallContext, CallEvent, CallId, CallRequest, Content, Effects,
     ErrorKind, NoProgress, Outcome, Plan, PlanContext, Principal, Progress, SessionId, SessionKind,

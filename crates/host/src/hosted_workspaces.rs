@@ -11,7 +11,6 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use haft_backends::LocalBackend;
 use haft_contract::{
     BoxFuture, Principal, TenantId, WorkspaceId,
     ops::{NetOps, Operations},
@@ -19,7 +18,8 @@ use haft_contract::{
 use haft_runtime::{Workspace, WorkspaceError, Workspaces};
 
 use crate::{
-    error::{HostError, HostErrorKind, chain},
+    directory::Directory,
+    error::{HostError, HostErrorKind},
     tenant_directories::{DirectoryConflict, TenantDirectories, TenantDirectory},
 };
 
@@ -32,7 +32,7 @@ pub(crate) struct HostedWorkspaces {
     own: Option<OwnWorkspace>,
     /// What the others are like.
     like: Arc<Workspace>,
-    backend: LocalBackend,
+    directory: Directory,
     net: Arc<dyn NetOps>,
     table: Mutex<Table>,
 }
@@ -85,7 +85,7 @@ pub struct HostedWorkspace {
 
 /// What a host opens workspaces with that a program adds.
 pub(crate) struct Hosting {
-    pub(crate) backend: LocalBackend,
+    pub(crate) directory: Directory,
     pub(crate) net: Arc<dyn NetOps>,
     /// Whether the workspace that the host was opened with is one.
     pub(crate) has_own: bool,
@@ -100,7 +100,7 @@ impl Hosting {
         let own = self.has_own.then(|| {
             table
                 .directories
-                .insert(&directory(&self.backend, &self.tenant));
+                .insert(&of_tenant(&self.directory, &self.tenant));
             OwnWorkspace {
                 workspace: Arc::clone(&first),
                 tenant: self.tenant,
@@ -109,7 +109,7 @@ impl Hosting {
         Arc::new(HostedWorkspaces {
             own,
             like: first,
-            backend: self.backend,
+            directory: self.directory,
             net: self.net,
             table: Mutex::new(table),
         })
@@ -117,13 +117,13 @@ impl Hosting {
 }
 
 /// A directory that was opened, as this tenant's.
-fn directory(backend: &LocalBackend, tenant: &TenantId) -> TenantDirectory {
+fn of_tenant(directory: &Directory, tenant: &TenantId) -> TenantDirectory {
     TenantDirectory {
-        root: backend.operations().root,
+        root: directory.operations().root,
         tenant: tenant.clone(),
-        identity: backend.root_identity(),
-        above: backend.identities_above().into(),
-        is_shown: backend.is_shown_to_commands(),
+        identity: directory.identity(),
+        above: directory.identities_above().into(),
+        is_shown: directory.is_shown_to_commands(),
     }
 }
 
@@ -163,13 +163,13 @@ impl HostedWorkspaces {
         tenant: &TenantId,
         at_work: impl FnOnce() -> HashSet<(TenantId, WorkspaceId)>,
     ) -> Result<Arc<HostedWorkspace>, HostError> {
-        let backend = self
-            .backend
+        let directory = self
+            .directory
             .open_beside(root)
-            .map_err(|error| HostError::config(chain(&error), "name a directory that exists"))?;
+            .map_err(|why| HostError::config(why, "name a directory that exists"))?;
         let registered = Registration {
-            id: backend.operations().workspace_id(),
-            directory: directory(&backend, tenant),
+            id: directory.operations().workspace_id(),
+            directory: of_tenant(&directory, tenant),
         };
         self.drop_left(at_work);
         let mut table = self.table();
@@ -229,12 +229,14 @@ impl HostedWorkspaces {
         let unavailable = |why: &str| {
             WorkspaceError::unavailable(format!("the workspace cannot be opened: {why}"))
         };
-        let backend = self.backend.open_beside(Path::new(&*known.directory.root));
-        let backend = backend.map_err(|error| unavailable(&chain(&error)))?;
-        if backend.root_identity() != known.directory.identity {
+        let directory = self
+            .directory
+            .open_beside(Path::new(&*known.directory.root));
+        let directory = directory.map_err(|why| unavailable(&why))?;
+        if directory.identity() != known.directory.identity {
             return Err(unavailable("its directory was replaced by another one"));
         }
-        let mut operations: Operations = backend.operations();
+        let mut operations: Operations = directory.operations();
         operations.world.net = Arc::clone(&self.net);
         Ok(self
             .like

@@ -1,7 +1,7 @@
 //! Registry and pipeline: everything between "the model asked" and "the result is recorded".
 //!
 //! A [`Runtime`] holds what guards calls, and finds the [`Workspace`] that a call names.
-//! [`Runtime::call`] takes one request through the [`pipeline`] and returns its one outcome;
+//! [`Runtime::call`] takes one request through the pipeline and returns its one outcome;
 //! [`Runtime::batch`] does so for many at once.
 //!
 //! INVARIANT: there is no other way to run a tool. This crate opens no file, spawns no process and
@@ -34,6 +34,7 @@ mod loops;
 mod no_record;
 mod nobody;
 mod pending_questions;
+#[doc(hidden)]
 pub mod pipeline;
 mod preview;
 mod receive_events;

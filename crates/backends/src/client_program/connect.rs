@@ -30,6 +30,7 @@ pub(crate) enum ClientEnd {
     /// The other side has no such helper.
     Missing,
     /// The connection ended without a reason, so that it is worth another try.
+    #[cfg_attr(not(feature = "ssh"), expect(dead_code, reason = "only `ssh` does"))]
     Silent,
     /// It failed; its words say why.
     Failed,

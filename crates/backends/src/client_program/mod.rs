@@ -11,7 +11,9 @@ mod payload;
 mod running;
 mod words;
 
-pub(crate) use connect::{ClientEnd, HelperPlace, ProgramConnect, SILENT_TRIES};
+#[cfg(feature = "ssh")]
+pub(crate) use connect::SILENT_TRIES;
+pub(crate) use connect::{ClientEnd, HelperPlace, ProgramConnect};
 pub(crate) use payload::Digest;
 pub(crate) use running::{Launch, RunningClient, find_program, random_name};
 pub(crate) use words::last_line;

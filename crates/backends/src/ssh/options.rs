@@ -1,10 +1,9 @@
 //! An operator's settings for a connection. Everything else comes from the user's own SSH
 //! configuration; nothing that would weaken the connection can be set.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+#[cfg(feature = "ssh")]
+use std::path::Path;
+use std::{path::PathBuf, time::Duration};
 
 use haft_sandbox::helper::Helper;
 
@@ -63,6 +62,7 @@ impl SshOptions {
     }
 
     /// Refuses paths that the `ssh` program would not take literally.
+    #[cfg(feature = "ssh")]
     pub(super) fn check(&self) -> Result<(), SshOptionsError> {
         for (option, path) in [
             ("identity_file", &self.identity_file),
@@ -79,6 +79,7 @@ impl SshOptions {
 }
 
 /// `ssh` expands `%` and `${}` in file names and splits them at quotes.
+#[cfg(feature = "ssh")]
 fn check_path(option: &'static str, path: &Path) -> Result<(), SshOptionsError> {
     let fail = |why| SshOptionsError {
         option,
@@ -95,7 +96,7 @@ fn check_path(option: &'static str, path: &Path) -> Result<(), SshOptionsError> 
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "ssh"))]
 mod tests {
     use super::*;
 

@@ -21,7 +21,10 @@ const EMBEDDED: [&str; 11] = [
 const OF_THE_PROGRAM: [(&str, &str); 16] = [
     ("contract/src/surface.rs", "the one place for both"),
     ("host/src/advice.rs", "hints of `haft call`"),
-    ("host/src/builder.rs", "notes about a configuration file"),
+    (
+        "host/src/builder/of_settings.rs",
+        "notes about a configuration file",
+    ),
     (
         "host/src/call_lookup.rs",
         "calls as a command line names them",

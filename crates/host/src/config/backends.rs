@@ -9,7 +9,6 @@ use std::{collections::BTreeMap, fmt};
 
 use haft_backends::{container::backend_id, ssh::ssh_id};
 use haft_contract::{AgentId, Principal, SessionKind, ops::BackendId};
-use haft_policy::PolicySource;
 
 use super::{
     Settings,
@@ -378,32 +377,6 @@ impl Backends {
         };
         agents.chain(sessions).map(line).collect()
     }
-}
-
-/// Refuses texts that send somebody to another back end, for a program that opens its workspace
-/// itself: it would not go there.
-pub(crate) fn refuse_backends(sources: &[PolicySource]) -> Result<(), HostError> {
-    for source in sources {
-        let Ok(file) = source.text.parse::<toml::Table>() else {
-            continue; // Whoever reads the rules says what is wrong with it.
-        };
-        for kind in ["agents", "sessions"] {
-            let sections = file.get(kind).and_then(toml::Value::as_table);
-            let mut sections = sections.into_iter().flatten();
-            let named = sections.find(|(_, section)| section.get("backend").is_some());
-            if let Some((name, _)) = named {
-                return Err(HostError::config(
-                    format!(
-                        "{}: `backend` in [{kind}.{name}] has no effect in a program that opens its \
-                         workspace itself",
-                        source.name
-                    ),
-                    "leave it out, and give the program the workspace it is to work in",
-                ));
-            }
-        }
-    }
-    Ok(())
 }
 
 impl Settings {

@@ -529,8 +529,8 @@ fn the_justfile_is_short() {
         }
     }
     assert!(
-        recipes.len() <= 20 && recipes.values().all(|commands| *commands == 1),
-        "at most twenty recipes, one command each; put the logic in Rust: {recipes:?}"
+        recipes.len() <= 21 && recipes.values().all(|commands| *commands == 1),
+        "at most twenty-one recipes, one command each; put the logic in Rust: {recipes:?}"
     );
 }
 
