@@ -54,6 +54,11 @@ impl HelperProgram {
         copy.map_or(&self.source, |copy| copy.path())
     }
 
+    /// Whether that is a copy.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.copy.is_some()
+    }
+
     /// Where it was found.
     pub(crate) fn source(&self) -> &Path {
         &self.source

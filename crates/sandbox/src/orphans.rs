@@ -113,11 +113,9 @@ impl BaseDirectories {
 
     /// Whether none of them lies in a directory that commands can write to.
     pub(crate) fn lie_apart(&self, open: &Path) -> bool {
-        let mut places = self.places();
-        places.all(|place| {
-            let real = fs::canonicalize(place);
-            !real.as_deref().unwrap_or(place).starts_with(open)
-        })
+        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let open = real(open);
+        self.places().all(|place| !real(place).starts_with(&open))
     }
 
     /// The directories they are in.

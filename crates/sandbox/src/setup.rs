@@ -58,8 +58,7 @@ impl Sandbox {
         let bases = BaseDirectories::new(options.runtime.as_deref(), temporary);
         bases.sweep();
         let view = HostView::look(&options.profile);
-        let shared = view.writable.iter().map(PathBuf::as_path);
-        let copies_lie_apart = shared.chain([root]).all(|open| bases.lie_apart(open));
+        let copies_lie_apart = lie_apart(&bases, &view, root);
         let (facilities, program) = Facilities::with_helper(options, root, &bases);
         Self {
             facilities,
@@ -85,7 +84,7 @@ impl Sandbox {
             (None, Ok(_)) => true,
             (None, Err(missing)) => *missing == MissingFacility::Helper,
         };
-        same_helper && self.copies_lie_apart && self.bases.lie_apart(root)
+        same_helper && self.copies_lie_apart == lie_apart(&self.bases, &self.view, root)
     }
 
     /// What this machine has.
@@ -102,6 +101,10 @@ impl Sandbox {
     pub(crate) fn helper(&self) -> Result<PathBuf, OpsError> {
         let helper = self.unconfined_helper();
         let helper = helper.map_err(|missing| unavailable(&[missing]))?;
+        let is_copy = self.program.as_ref().is_some_and(HelperProgram::is_copy);
+        if is_copy && !self.copies_lie_apart {
+            return Err(unavailable(&[MissingFacility::HelperInWorkspace]));
+        }
         if helper != Path::new(RUNNING) {
             return Ok(helper.to_owned());
         }
@@ -194,6 +197,12 @@ impl Sandbox {
             Err(error) => Err(fail(error)),
         }
     }
+}
+
+/// Whether copies of programs would lie where no command of a workspace at this root can replace them.
+fn lie_apart(bases: &BaseDirectories, view: &HostView, root: &Path) -> bool {
+    let writable = view.writable.iter().map(PathBuf::as_path);
+    writable.chain([root]).all(|open| bases.lie_apart(open))
 }
 
 fn cannot_copy(error: &io::Error) -> OpsError {

@@ -110,7 +110,9 @@ impl ArtifactTable {
         let before = artifact.owners.insert(owner.clone(), self.kept);
         let owned = self.by_owner.entry(owner.clone()).or_default();
         match before {
-            Some(number) => drop(owned.by_age.remove(&number)),
+            Some(number) => {
+                owned.by_age.remove(&number);
+            }
             None => owned.bytes += id.bytes,
         }
         owned.by_age.insert(self.kept, id);
