@@ -33,6 +33,7 @@ use haft_runtime::{Runtime, RuntimeBuilder};
 
 use crate::{
     closures::{AskWith, ListenWith},
+    elsewhere::{CheckedLocation, WorkspaceLocation},
     embedded::Haft,
     host::Host,
 };
@@ -58,7 +59,7 @@ pub type HostBuilder = HaftBuilder<ManyWorkspaces>;
 #[must_use = "nothing is opened before `build`"]
 pub struct HaftBuilder<W = SingleWorkspace> {
     /// The only workspace, if there is to be one.
-    workspace: Option<PathBuf>,
+    workspace: Option<WorkspaceLocation>,
     makes: PhantomData<fn() -> W>,
     local: LocalOptions,
     operations: Option<Operations>,
@@ -78,7 +79,7 @@ pub struct HaftBuilder<W = SingleWorkspace> {
 }
 
 impl<W> HaftBuilder<W> {
-    fn of(workspace: Option<PathBuf>) -> Self {
+    fn of(workspace: Option<WorkspaceLocation>) -> Self {
         Self {
             workspace,
             makes: PhantomData,
@@ -331,20 +332,18 @@ impl<W> HaftBuilder<W> {
                 )
             })?,
         };
-        if let (None, Some(workspace)) = (&self.operations, &self.workspace) {
-            check_apart(&data_dir, workspace)?;
-        }
         Ok(Some(data_dir))
     }
 }
 
 impl HaftBuilder {
-    pub(crate) fn new(workspace: &Path) -> Self {
-        Self::of(Some(workspace.to_owned()))
+    pub(crate) fn new(workspace: WorkspaceLocation) -> Self {
+        Self::of(Some(workspace))
     }
 
-    /// The files, processes and search of another back end, such as a machine over SSH. The
-    /// workspace is then whatever that back end has open, and [`local`](Self::local) has no effect.
+    /// The files, processes and search of a back end of your own. The workspace is then whatever that
+    /// back end has open, and [`local`](Self::local) has no effect. For another machine and for a
+    /// container there are [`Ssh`](crate::Ssh) and [`Container`](crate::Container).
     pub fn operations(mut self, operations: Operations) -> Self {
         self.operations = Some(operations);
         self
@@ -389,6 +388,13 @@ impl<W> HaftBuilder<W> {
         let user = UserId::parse(&self.user).map_err(unusable_name)?;
         let agent = AgentId::parse(&self.agent).map_err(unusable_name)?;
         let data_dir = self.checked_data_dir()?;
+        let workspace = self.workspace.take().map(WorkspaceLocation::check);
+        let workspace = workspace.transpose()?;
+        if let (None, Some(CheckedLocation::Directory(root)), Some(data_dir)) =
+            (&self.operations, &workspace, &data_dir)
+        {
+            check_apart(data_dir, root)?;
+        }
         let memory = self.in_memory.then(MemoryRecord::new).transpose();
         let memory = memory.map_err(|error| {
             let message = format!("a record in memory cannot be made: {error}");
@@ -406,9 +412,16 @@ impl<W> HaftBuilder<W> {
         };
         self.local.changes = self.comparison(data_dir.as_deref());
         let options = Box::new(self.local);
-        let workspace = match (self.operations, self.workspace) {
+        let mut beside = None;
+        let workspace = match (self.operations, workspace) {
             (Some(operations), _) => WorkspaceSource::Opened(operations),
-            (None, Some(root)) => WorkspaceSource::Local { root, options },
+            (None, Some(CheckedLocation::Directory(root))) => {
+                WorkspaceSource::Local { root, options }
+            }
+            (None, Some(CheckedLocation::Remote(remote))) => {
+                beside = Some(options);
+                WorkspaceSource::Remote(remote)
+            }
             (None, None) => WorkspaceSource::None { options },
         };
         let builder = haft_host::HostBuilder::new(
@@ -421,7 +434,11 @@ impl<W> HaftBuilder<W> {
                 .secrets(self.secrets),
             MountPlan::new(self.servers, mounts),
         )?;
-        let host = haft_host::Host::open(builder.sandboxes(self.sandbox)).await?;
+        let mut builder = builder.sandboxes(self.sandbox);
+        if let Some(options) = beside {
+            builder = builder.beside(options);
+        }
+        let host = haft_host::Host::open(builder).await?;
         Ok(Host::new(host, data_dir, user, agent))
     }
 }

@@ -29,8 +29,10 @@
 
 mod builder;
 mod closures;
+mod elsewhere;
 mod embedded;
 mod events;
+mod foreseen;
 mod host;
 pub mod model;
 pub mod prelude;
@@ -46,6 +48,7 @@ pub use haft_runtime as runtime;
 
 pub use self::{
     builder::{HaftBuilder, HostBuilder, ManyWorkspaces, SingleWorkspace},
+    elsewhere::{Container, Ssh, WorkspaceLocation},
     embedded::Haft,
     host::{Host, WorkspaceHandle},
     question::{AlwaysScope, Question, QuestionError},
@@ -55,7 +58,7 @@ pub use self::{
 /// Commands are sandboxed by a helper process. A program that uses its own executable as the helper
 /// calls [`helper::exit_if_asked`] first in `main`.
 pub use haft_backends::helper;
-pub use haft_backends::{ChangeOptions, LocalBackend, LocalOptions};
+pub use haft_backends::{ChangeOptions, LocalBackend, LocalOptions, remote::RemoteOptions};
 pub use haft_host::rules::{AgentRules, PolicyTexts, RulesInCode, SessionRules};
 pub use haft_host::undo::Undone;
 pub use haft_host::{
@@ -63,9 +66,9 @@ pub use haft_host::{
     WebhookKey, platform_data_dir,
 };
 pub use haft_ledger::{Recovery, StoredLedger};
-pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset, notation};
+pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset, explain, notation};
 pub use haft_runtime::{
-    CallStage, EventFilter, EventsFromRecord, HostEvent, HostEvents, InFlightCall, Limits,
+    CallStage, DryRun, EventFilter, EventsFromRecord, HostEvent, HostEvents, InFlightCall, Limits,
     MissedEvents, Runtime, ShutdownReport,
 };
 pub use haft_sandbox as sandbox;

@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use haft_backends::LocalOptions;
 use haft_contract::{
     ProviderId,
     event::EventSink,
@@ -40,6 +41,8 @@ use crate::{
 #[must_use = "nothing is opened before `Host::open`"]
 pub struct HostBuilder {
     pub(crate) workspace: WorkspaceSource,
+    /// What workspaces on this machine are opened with, beside one that is not.
+    pub(crate) beside: Option<Box<LocalOptions>>,
     pub(crate) record: RecordOptions,
     pub(crate) mounting: MountOptions,
     pub(crate) parts: AssemblyParts,
@@ -111,6 +114,7 @@ impl HostBuilder {
     fn of(workspace: WorkspaceSource, record: RecordOptions, parts: AssemblyParts) -> Self {
         Self {
             workspace,
+            beside: None,
             record,
             mounting: MountOptions {
                 clients: Arc::default(),
@@ -204,6 +208,13 @@ impl HostBuilder {
     pub fn workspace(mut self, workspace: WorkspaceSource) -> Self {
         self.workspace = workspace;
         self.parts.several = None;
+        self
+    }
+
+    /// Lets a program add workspaces where the host's own is on another machine or in a container:
+    /// those on this machine are opened with these options.
+    pub fn beside(mut self, options: Box<LocalOptions>) -> Self {
+        self.beside = Some(options);
         self
     }
 

@@ -20,9 +20,10 @@ use crate::{
     error::{HostError, HostErrorKind},
     follow_trust::{FollowedFile, follow},
     host_policy::HostPolicy,
-    hosted_workspaces::HostedWorkspace,
+    hosted_workspaces::{HostedWorkspace, HostedWorkspaces},
     mount::{MountPlan, accept, report},
     record::Record,
+    remote_workspace::RemoteWorkspace,
 };
 
 /// A runtime with its record and its mounted servers.
@@ -41,6 +42,7 @@ impl Host {
     pub async fn open(builder: HostBuilder) -> Result<Self, HostError> {
         let HostBuilder {
             workspace,
+            beside,
             record,
             mounting,
             parts,
@@ -48,7 +50,7 @@ impl Host {
             followed,
             ..
         } = builder;
-        let (operations, hosting) = workspace.open_to_host().await?;
+        let (operations, hosting) = workspace.open_to_host(beside).await?;
         let record = Record::open(record).await?;
         script_secrets.keep_out_of(record.ledger.redactor());
         let ledger: Arc<dyn Ledger> = Arc::new(record.ledger.clone());
@@ -94,14 +96,27 @@ impl Host {
         root: &Path,
         tenant: &TenantId,
     ) -> Result<Arc<HostedWorkspace>, HostError> {
-        let hosted = self.assembly.hosted.as_ref().ok_or_else(|| {
+        self.hosted()?.add(root, tenant)
+    }
+
+    /// As [`Self::add_workspace`], for a directory that is not on this machine. It is connected to
+    /// when a call works in it, and has to be named by its absolute path there, without symlinks.
+    pub fn add_remote_workspace(
+        &self,
+        remote: RemoteWorkspace,
+        tenant: &TenantId,
+    ) -> Result<Arc<HostedWorkspace>, HostError> {
+        self.hosted()?.add_remote(remote, tenant)
+    }
+
+    fn hosted(&self) -> Result<&Arc<HostedWorkspaces>, HostError> {
+        self.assembly.hosted.as_ref().ok_or_else(|| {
             HostError::new(
                 HostErrorKind::Refused,
-                "a host whose workspace is on another back end has no other workspaces",
-                "open a host without a workspace, and add local ones to it",
+                "a host that was given an open back end has no other workspaces",
+                "open a host without a workspace, and add workspaces to it",
             )
-        })?;
-        hosted.add(root, tenant)
+        })
     }
 
     /// The tools that a principal is shown, in any workspace of this host.

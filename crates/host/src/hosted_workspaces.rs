@@ -1,9 +1,11 @@
-//! The workspaces that a program adds to a running host, each a directory of one tenant. They share
-//! the host's tools, rules, approver, mounted servers and record.
+//! The workspaces that a program adds to a running host, each a directory of one tenant, here, on
+//! another machine or in a container. They share the host's tools, rules, approver, mounted servers
+//! and record.
 //!
 //! A workspace that nobody uses is a row of a table: its path, its tenant, and which directory it
-//! was. It is opened by its first call, and only the last few that were used stay open. A directory
-//! that was replaced in the meantime is not opened.
+//! was or how to reach it. It is opened by its first call, and only the last few that were used stay
+//! open. A directory that was replaced in the meantime is not opened, nor one elsewhere that turns
+//! out to be another than its path says: nobody could have checked whose that is.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,10 +19,14 @@ use haft_contract::{
     ops::{NetOps, Operations},
 };
 use haft_runtime::{Workspace, WorkspaceError, Workspaces};
+use tokio::time::Instant;
 
-use crate::error::{HostError, HostErrorKind, chain};
+use crate::{
+    error::{HostError, HostErrorKind, chain},
+    remote_workspace::RemoteWorkspace,
+};
 
-/// The most workspaces that are held open without a call. Each takes a descriptor.
+/// The most workspaces that are held open without a call. Each takes a descriptor, or a connection.
 pub const MAX_OPEN_WORKSPACES: usize = 64;
 
 /// The workspaces of a host.
@@ -36,8 +42,8 @@ pub(crate) struct HostedWorkspaces {
 
 #[derive(Default)]
 struct Table {
-    /// By their roots, so that those around a directory are found.
-    by_root: BTreeMap<Arc<str>, Arc<Registration>>,
+    /// By their places, so that those around a directory are found.
+    by_place: BTreeMap<Arc<str>, Arc<Registration>>,
     by_id: HashMap<WorkspaceId, WorkspaceEntry>,
     open: HashMap<WorkspaceId, OpenWorkspace>,
     /// Counts uses, to know which was longest ago.
@@ -45,13 +51,23 @@ struct Table {
 }
 
 /// What a host knows of a workspace.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 struct Registration {
     id: WorkspaceId,
+    /// The root, and before it the back end if that is not this machine.
+    place: Arc<str>,
     root: Arc<str>,
     tenant: TenantId,
-    /// The device and inode of the directory.
-    identity: (u64, u64),
+    opened_by: OpeningMethod,
+}
+
+/// How a workspace is opened.
+#[derive(Debug, PartialEq)]
+enum OpeningMethod {
+    /// On this machine, if its directory is still the one with this device and inode.
+    Here((u64, u64)),
+    /// By connecting to it.
+    Remote(Box<RemoteWorkspace>),
 }
 
 /// A workspace and its handle. The handle is never upgraded and dropped while the table is locked,
@@ -59,6 +75,15 @@ struct Registration {
 struct WorkspaceEntry {
     registered: Arc<Registration>,
     handle: Weak<HostedWorkspace>,
+    opening: Arc<tokio::sync::Mutex<OpeningAttempt>>,
+}
+
+/// Held by whoever opens a workspace, so that calls that come at once connect once, and fail at once
+/// where that fails.
+#[derive(Debug, Default)]
+struct OpeningAttempt {
+    /// The last failure, and when it was.
+    failed: Option<(Instant, WorkspaceError)>,
 }
 
 struct OpenWorkspace {
@@ -111,12 +136,41 @@ impl HostedWorkspaces {
             .open_beside(root)
             .map_err(|error| HostError::config(chain(&error), "name a directory that exists"))?;
         let operations = backend.operations();
-        let registered = Registration {
+        self.register(Registration {
             id: operations.workspace_id(),
+            place: Arc::clone(&operations.root),
             root: Arc::clone(&operations.root),
             tenant: tenant.clone(),
-            identity: backend.root_identity(),
-        };
+            opened_by: OpeningMethod::Here(backend.root_identity()),
+        })
+    }
+
+    /// Adds a directory elsewhere as a workspace of this tenant, or finds it. Connects to nothing.
+    pub(crate) fn add_remote(
+        self: &Arc<Self>,
+        remote: RemoteWorkspace,
+        tenant: &TenantId,
+    ) -> Result<Arc<HostedWorkspace>, HostError> {
+        let (backend, root) = (remote.backend(), remote.root());
+        if !root.starts_with('/') {
+            return Err(HostError::config(
+                format!("`{}` is not an absolute path", root.escape_debug()),
+                "name the directory as the other machine sees it, such as `/srv/app`",
+            ));
+        }
+        self.register(Registration {
+            id: WorkspaceId::of_root(&backend, root),
+            place: format!("{}:{root}", backend.as_str()).into(),
+            root: root.into(),
+            tenant: tenant.clone(),
+            opened_by: OpeningMethod::Remote(Box::new(remote)),
+        })
+    }
+
+    fn register(
+        self: &Arc<Self>,
+        registered: Registration,
+    ) -> Result<Arc<HostedWorkspace>, HostError> {
         let mut table = self.table();
         if let Some(known) = table.by_id.get(&registered.id)
             && *known.registered == registered
@@ -124,17 +178,29 @@ impl HostedWorkspaces {
         {
             return Ok(handle);
         }
-        if table
-            .around(&registered.root)
-            .any(|known| known.tenant != *tenant)
-        {
+        let is_anothers = |known: &Registration| known.tenant != registered.tenant;
+        if table.around(&registered.place).any(is_anothers) {
             return Err(HostError::new(
                 HostErrorKind::Refused,
                 format!(
                     "`{}` is, lies in or contains a workspace of another tenant",
-                    registered.root
+                    registered.place
                 ),
                 "give every tenant directories of its own",
+            ));
+        }
+        if let (OpeningMethod::Remote(_), Some(known)) =
+            (&registered.opened_by, table.by_id.get(&registered.id))
+            && known.registered.opened_by != registered.opened_by
+            && known.handle.strong_count() > 0
+        {
+            return Err(HostError::new(
+                HostErrorKind::Refused,
+                format!(
+                    "`{}` is a workspace that is reached in another way",
+                    registered.place
+                ),
+                "give one of the two back ends a name, if they are not the same",
             ));
         }
         let registered = Arc::new(registered);
@@ -143,11 +209,12 @@ impl HostedWorkspaces {
             of: Arc::downgrade(self),
         });
         let closed = table.forget(&registered);
-        let root = Arc::clone(&registered.root);
-        table.by_root.insert(root, Arc::clone(&registered));
+        let place = Arc::clone(&registered.place);
+        table.by_place.insert(place, Arc::clone(&registered));
         let entry = WorkspaceEntry {
             registered: Arc::clone(&registered),
             handle: Arc::downgrade(&handle),
+            opening: Arc::default(),
         };
         table.by_id.insert(registered.id.clone(), entry);
         drop(table);
@@ -155,16 +222,32 @@ impl HostedWorkspaces {
         Ok(handle)
     }
 
-    fn open_again(&self, known: &Registration) -> Result<Arc<Workspace>, WorkspaceError> {
+    async fn open_again(&self, known: &Registration) -> Result<Arc<Workspace>, WorkspaceError> {
         let unavailable = |why: &str| {
             WorkspaceError::unavailable(format!("the workspace cannot be opened: {why}"))
         };
-        let backend = self.backend.open_beside(Path::new(&*known.root));
-        let backend = backend.map_err(|error| unavailable(&chain(&error)))?;
-        if backend.root_identity() != known.identity {
-            return Err(unavailable("its directory was replaced by another one"));
-        }
-        let mut operations: Operations = backend.operations();
+        let mut operations: Operations = match &known.opened_by {
+            OpeningMethod::Here(identity) => {
+                let backend = self.backend.open_beside(Path::new(&*known.root));
+                let backend = backend.map_err(|error| unavailable(&chain(&error)))?;
+                if backend.root_identity() != *identity {
+                    return Err(unavailable("its directory was replaced by another one"));
+                }
+                backend.operations()
+            }
+            OpeningMethod::Remote(remote) => {
+                let connected = RemoteWorkspace::clone(remote).connect().await;
+                let operations = connected.map_err(|error| unavailable(&error.to_string()))?;
+                if operations.root != known.root {
+                    let why = format!(
+                        "`{}` is `{}` over there, and has to be named so",
+                        known.root, operations.root
+                    );
+                    return Err(unavailable(&why));
+                }
+                operations
+            }
+        };
         operations.world.net = Arc::clone(&self.net);
         Ok(self.like.over_for(operations, known.tenant.clone()))
     }
@@ -177,12 +260,12 @@ impl HostedWorkspaces {
 
 impl Table {
     /// The workspaces that are this directory, contain it, or lie in it.
-    fn around(&self, root: &str) -> impl Iterator<Item = &Registration> {
-        let above = Path::new(root).ancestors().filter_map(Path::to_str);
-        let above = above.filter_map(|path| self.by_root.get(path));
-        let inside = format!("{}/", root.trim_end_matches('/'));
+    fn around(&self, place: &str) -> impl Iterator<Item = &Registration> {
+        let above = Path::new(place).ancestors().filter_map(Path::to_str);
+        let above = above.filter_map(|path| self.by_place.get(path));
+        let inside = format!("{}/", place.trim_end_matches('/'));
         let first: Arc<str> = inside.as_str().into();
-        let below = self.by_root.range(first..);
+        let below = self.by_place.range(first..);
         let below = below.take_while(move |(path, _)| path.starts_with(&inside));
         above
             .chain(below.map(|(_, known)| known))
@@ -190,13 +273,13 @@ impl Table {
     }
 
     /// The workspace with this id, if it is this principal's.
-    fn known_to(&self, principal: &Principal, id: &WorkspaceId) -> Option<&Arc<Registration>> {
-        let known = &self.by_id.get(id)?.registered;
-        (known.tenant == principal.tenant).then_some(known)
+    fn known_to(&self, principal: &Principal, id: &WorkspaceId) -> Option<&WorkspaceEntry> {
+        let known = self.by_id.get(id)?;
+        (known.registered.tenant == principal.tenant).then_some(known)
     }
 
     fn forget(&mut self, known: &Registration) -> Option<OpenWorkspace> {
-        self.by_root.remove(&known.root);
+        self.by_place.remove(&known.place);
         self.by_id.remove(&known.id);
         self.open.remove(&known.id)
     }
@@ -242,17 +325,31 @@ impl Workspaces for HostedWorkspaces {
             if let Some(opened) = self.opened(principal, id) {
                 return Ok(opened);
             }
-            let known = self.table().known_to(principal, id).cloned();
-            let known = known.ok_or_else(|| WorkspaceError::not_found(id))?;
-            let opened = self.open_again(&known)?;
-            let mut table = self.table();
-            // Another call may have opened it meanwhile, or the program may have dropped its handle.
-            table
-                .known_to(principal, id)
-                .ok_or_else(|| WorkspaceError::not_found(id))?;
-            if let Some(first) = table.used(id) {
+            let (known, opening) = {
+                let table = self.table();
+                let known = table.known_to(principal, id);
+                let known = known.ok_or_else(|| WorkspaceError::not_found(id))?;
+                (Arc::clone(&known.registered), Arc::clone(&known.opening))
+            };
+            let asked = Instant::now();
+            let mut opening = opening.lock().await;
+            if let Some(first) = self.opened(principal, id) {
                 return Ok(first);
             }
+            if let Some((at, error)) = &opening.failed
+                && *at >= asked
+            {
+                return Err(error.clone());
+            }
+            let opened = self.open_again(&known).await.inspect_err(|error| {
+                opening.failed = Some((Instant::now(), error.clone()));
+            })?;
+            let mut table = self.table();
+            // The program may have dropped its handle meanwhile, or added another in its place.
+            table
+                .known_to(principal, id)
+                .filter(|now| Arc::ptr_eq(&now.registered, &known))
+                .ok_or_else(|| WorkspaceError::not_found(id))?;
             let closed = table.keep(Arc::clone(&opened));
             drop(table);
             drop(closed);
@@ -267,7 +364,7 @@ impl HostedWorkspace {
         &self.registered.id
     }
 
-    /// Its directory.
+    /// Its directory, as its machine sees it.
     pub fn root(&self) -> &Path {
         Path::new(&*self.registered.root)
     }
@@ -297,7 +394,7 @@ impl Drop for HostedWorkspace {
 impl std::fmt::Debug for HostedWorkspace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HostedWorkspace")
-            .field("root", &self.registered.root)
+            .field("place", &self.registered.place)
             .field("tenant", &self.registered.tenant)
             .finish_non_exhaustive()
     }

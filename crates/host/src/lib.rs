@@ -35,6 +35,7 @@ pub mod record_migration;
 pub mod record_size;
 pub mod recorded_question;
 pub mod relative_time;
+mod remote_workspace;
 pub mod replay;
 pub mod rules;
 pub mod screen_text;
@@ -67,6 +68,7 @@ pub use self::{
         ConfiguredScript, ScriptEntry, ToolThatIsOff, configured_scripts, off_until_named,
     },
     record::{Record, RecordOptions},
+    remote_workspace::RemoteWorkspace,
     webhook::{Webhook, WebhookError, WebhookKey},
     why_shown::WhyShown,
     workspace::WorkspaceSource,

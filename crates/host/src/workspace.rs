@@ -1,5 +1,5 @@
-//! The workspace that calls work in: a directory on this machine, one on another machine over SSH,
-//! one in a container, or any back end that an embedder opened.
+//! The workspace that calls work in: a directory on this machine, one on another machine or in a
+//! container (`remote_workspace.rs`), or any back end that an embedder opened.
 
 use std::{
     collections::BTreeMap,
@@ -7,12 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use haft_backends::{
-    ChangeOptions, LocalBackend, LocalOptions,
-    container::{ContainerBackend, ContainerOptions},
-    remote::ConnectError,
-    ssh::{SshBackend, SshOptions},
-};
+use haft_backends::{ChangeOptions, LocalBackend, LocalOptions};
 use haft_contract::{ops::Operations, surface::NextStep};
 use haft_egress::{AdmissionScope, Network, OwnHosts, SystemResolver};
 use haft_sandbox::{Limits, Profile, SandboxOptions, helper::Helper, jail::Mounts};
@@ -24,8 +19,9 @@ use crate::{
         env,
         sandbox::Home,
     },
-    error::{HostError, HostErrorKind, chain},
+    error::{HostError, chain},
     hosted_workspaces::Hosting,
+    remote_workspace::RemoteWorkspace,
 };
 
 /// Where the workspace is.
@@ -38,24 +34,8 @@ pub enum WorkspaceSource {
         /// The back end's options.
         options: Box<LocalOptions>,
     },
-    /// A directory on another machine.
-    Ssh {
-        /// The back end's name in the configuration.
-        backend: BackendName,
-        /// How to connect.
-        options: Box<SshOptions>,
-        /// The directory on that machine.
-        root: String,
-    },
-    /// A directory in a container.
-    Container {
-        /// The back end's name in the configuration.
-        backend: BackendName,
-        /// How to reach it.
-        options: Box<ContainerOptions>,
-        /// The directory in the container.
-        root: String,
-    },
+    /// A directory on another machine or in a container.
+    Remote(RemoteWorkspace),
     /// A back end that is already open.
     Opened(Operations),
     /// None: a program adds workspaces once the host is open.
@@ -84,18 +64,16 @@ impl WorkspaceSource {
 
     fn reached(settings: &Settings, backend: &BackendName, elsewhere: Option<&Elsewhere>) -> Self {
         let (sandbox, mounts) = (&settings.sandbox, cross_mounts(settings));
-        let backend = backend.clone();
         match elsewhere {
-            Some(Elsewhere::Ssh(ssh)) => Self::Ssh {
-                backend,
-                options: Box::new(ssh.options(sandbox, mounts)),
-                root: ssh.root.clone(),
-            },
-            Some(Elsewhere::Docker(docker)) => Self::Container {
-                backend,
-                options: Box::new(docker.options(sandbox, mounts)),
-                root: docker.workspace.clone(),
-            },
+            Some(Elsewhere::Ssh(ssh)) => {
+                let options = ssh.options(sandbox, mounts);
+                Self::Remote(RemoteWorkspace::ssh(backend.clone(), options, &ssh.root))
+            }
+            Some(Elsewhere::Docker(docker)) => {
+                let options = docker.options(sandbox, mounts);
+                let root = &docker.workspace;
+                Self::Remote(RemoteWorkspace::container(backend.clone(), options, root))
+            }
             None => Self::local(settings),
         }
     }
@@ -110,12 +88,16 @@ impl WorkspaceSource {
 
     /// Opens it, connecting to where it is.
     pub async fn open(self) -> Result<Operations, HostError> {
-        let (operations, _) = self.open_to_host().await?;
+        let (operations, _) = self.open_to_host(None).await?;
         Ok(operations)
     }
 
-    /// Opens it, with what others beside it are opened with, if it is on this machine.
-    pub(crate) async fn open_to_host(self) -> Result<(Operations, Option<Hosting>), HostError> {
+    /// Opens it, with what others beside it are opened with: these options, unless it is on this
+    /// machine and has its own. Without either there are no others.
+    pub(crate) async fn open_to_host(
+        self,
+        beside: Option<Box<LocalOptions>>,
+    ) -> Result<(Operations, Option<Hosting>), HostError> {
         let mut local = None;
         let mut operations = match self {
             Self::Local { root, options } => {
@@ -130,21 +112,12 @@ impl WorkspaceSource {
                 local = Some((backend, false));
                 operations
             }
-            Self::Ssh {
-                backend,
-                options,
-                root,
-            } => {
-                let connected = Box::pin(SshBackend::connect(*options, &root)).await;
-                named(connected, &backend)?
-            }
-            Self::Container {
-                backend,
-                options,
-                root,
-            } => {
-                let connected = Box::pin(ContainerBackend::connect(*options, &root)).await;
-                named(connected, &backend)?
+            Self::Remote(remote) => {
+                let operations = remote.connect().await?;
+                if let Some(options) = beside {
+                    local = Some((open_local(Path::new(NOWHERE), *options)?, true));
+                }
+                operations
             }
             Self::Opened(operations) => return Ok((operations, None)),
         };
@@ -160,22 +133,6 @@ impl WorkspaceSource {
         });
         Ok((operations, hosting))
     }
-}
-
-/// A connected workspace with the name of its back end, so that it is never taken for that of
-/// another one at the same address.
-fn named(
-    connected: Result<Operations, ConnectError>,
-    backend: &BackendName,
-) -> Result<Operations, HostError> {
-    let mut operations = connected.map_err(|error| {
-        let table = backend.table().unwrap_or_default();
-        let again = format!("correct {table} in haft.toml, or try again");
-        let hint = error.hint_text().unwrap_or(&again);
-        HostError::new(HostErrorKind::Unavailable, error.message(), hint)
-    })?;
-    operations.backend = backend.id_at(operations.backend.as_str());
-    Ok(operations)
 }
 
 /// Opens a directory on this machine.

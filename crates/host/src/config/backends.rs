@@ -67,6 +67,11 @@ impl BackendName {
         let kind = BackendKind::ALL
             .into_iter()
             .find(|known| known.as_str() == kind)?;
+        Self::named(kind, name)
+    }
+
+    /// A back end with a name of its own, if it is one.
+    pub(crate) fn named(kind: BackendKind, name: &str) -> Option<Self> {
         is_name(name).then(|| Self::Named(kind, name.to_owned()))
     }
 
