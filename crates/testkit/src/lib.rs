@@ -27,6 +27,7 @@ pub mod object_server;
 pub mod openssh_server;
 pub mod postgres_server;
 pub mod tier;
+pub mod tool_style;
 pub mod workspace_directory;
 
 pub use cpu_time::CpuTime;
