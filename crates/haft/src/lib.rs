@@ -80,3 +80,8 @@ pub use tokio_util::sync::CancellationToken;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The checklist for tools, whose test is compiled here and run by `just package`.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/adding-a-tool.md")]
+struct AddingATool;
