@@ -27,10 +27,8 @@ pub fn run_if_asked() -> Option<ExitCode> {
 /// `#[tokio::main]` comes too late, because the runtime has started its threads.
 ///
 /// ```no_run
-/// fn main() {
-///     haft_backends::helper::exit_if_asked();
-///     // From here on it is the program as usual.
-/// }
+/// haft_backends::helper::exit_if_asked();
+/// // From here on it is the program as usual.
 /// ```
 pub fn exit_if_asked() {
     if let Some(ended) = run_if_asked() {

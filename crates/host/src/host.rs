@@ -51,7 +51,8 @@ impl Host {
             ..
         } = builder;
         let (operations, hosting) = workspace.open_to_host(beside).await?;
-        let record = Record::open(record).await?;
+        // Kept out of the future, which callers hold on their stacks.
+        let record = Box::pin(Record::open(record)).await?;
         script_secrets.keep_out_of(record.ledger.redactor());
         let ledger: Arc<dyn Ledger> = Arc::new(record.ledger.clone());
         let assembled = parts.ledger(ledger).checked(operations, hosting);

@@ -98,10 +98,6 @@ impl MemoryFiles {
 }
 
 /// The same file opened once more, because a duplicate would share its locks.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "opens a file of this process that has no name; no tool's file"
-)]
 fn reopened(file: &File) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     OpenOptions::new().read(true).write(true).open(path)

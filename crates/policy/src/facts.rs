@@ -322,7 +322,7 @@ impl fmt::Display for InWords<'_> {
             return write!(f, "using `{tool}`");
         };
         let verb = match item.action {
-            Action::Use => "using",
+            Action::Use | Action::Custom => "using",
             Action::Read => "reading",
             Action::Write => "writing",
             Action::Command if matches!(access, Access::Process(_)) => "acting on a process:",
@@ -331,7 +331,6 @@ impl fmt::Display for InWords<'_> {
             Action::Database => "querying",
             Action::Message => "sending to",
             Action::RemoteTool => "calling",
-            Action::Custom => "using",
         };
         match item.part {
             CommandPart::Segment(segment, _) => {

@@ -164,7 +164,7 @@ fn start(program: &CString, output: &OwnedFd) -> Result<spawn::StartedChild, Err
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 

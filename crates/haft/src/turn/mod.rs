@@ -148,7 +148,7 @@ impl Turn {
             Ok(asked) => {
                 let mut request = self.haft.request(asked.tool, Value::Null);
                 request.arguments = asked.arguments;
-                request.model_call = model_call.clone();
+                request.model_call.clone_from(&model_call);
                 let (call, tool) = (request.id, request.tool.clone());
                 self.requests.push((index, request));
                 (call, Some(tool), None)

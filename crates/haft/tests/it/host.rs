@@ -58,7 +58,7 @@ fn notes() -> Value {
 fn databases(data: &Path) -> usize {
     let files = fs::read_dir(data.join("record")).unwrap().flatten();
     files
-        .filter(|file| file.file_name().to_str().unwrap().ends_with(".db"))
+        .filter(|file| file.path().extension().is_some_and(|end| end == "db"))
         .count()
 }
 

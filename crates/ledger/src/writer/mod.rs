@@ -132,7 +132,7 @@ pub(crate) async fn start(options: LedgerOptions) -> Result<OpenedWriter, OpenEr
     let redactor = Arc::new(Redactor::new(secrets));
     let (ready, opened) = oneshot::channel();
     let (stopping, stopped) = oneshot::channel();
-    let (ending, ended) = mpsc::channel();
+    let (ending, ended) = mpsc::sync_channel(1);
     let parts = (
         Arc::clone(&queue),
         Arc::clone(&counting),

@@ -34,9 +34,9 @@ pub(crate) struct Listeners {
 
 #[derive(Default)]
 struct Receivers {
-    of_host: Vec<Arc<Subscription>>,
-    of_session: HashMap<TenantId, HashMap<SessionId, Vec<Arc<Subscription>>>>,
-    of_call: HashMap<CallId, Vec<Arc<Subscription>>>,
+    host: Vec<Arc<Subscription>>,
+    sessions: HashMap<TenantId, HashMap<SessionId, Vec<Arc<Subscription>>>>,
+    calls: HashMap<CallId, Vec<Arc<Subscription>>>,
 }
 
 /// What one receiver listens to, and the way to it.
@@ -101,15 +101,15 @@ impl Listeners {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         match &scope {
-            EventScope::Host => receivers.of_host.push(subscription),
+            EventScope::Host => receivers.host.push(subscription),
             EventScope::Session(tenant, session) => {
-                let of_tenant = receivers.of_session.entry(tenant.clone()).or_default();
+                let of_tenant = receivers.sessions.entry(tenant.clone()).or_default();
                 let of_session = of_tenant.entry(session.clone()).or_default();
                 of_session.push(subscription);
             }
             EventScope::Calls(calls) => {
                 for call in calls.iter() {
-                    let of_call = receivers.of_call.entry(*call).or_default();
+                    let of_call = receivers.calls.entry(*call).or_default();
                     of_call.push(Arc::clone(&subscription));
                 }
             }
@@ -124,18 +124,18 @@ impl Listeners {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         match &place.scope {
-            EventScope::Host => without(&mut receivers.of_host, place.number),
+            EventScope::Host => without(&mut receivers.host, place.number),
             EventScope::Session(tenant, session) => {
-                if let Some(of_tenant) = receivers.of_session.get_mut(tenant) {
+                if let Some(of_tenant) = receivers.sessions.get_mut(tenant) {
                     remove_from(of_tenant, session, place.number);
                     if of_tenant.is_empty() {
-                        receivers.of_session.remove(tenant);
+                        receivers.sessions.remove(tenant);
                     }
                 }
             }
             EventScope::Calls(calls) => {
                 for call in calls.iter() {
-                    remove_from(&mut receivers.of_call, call, place.number);
+                    remove_from(&mut receivers.calls, call, place.number);
                 }
             }
         }
@@ -156,11 +156,11 @@ impl Receivers {
     /// Those that listen to a call.
     fn of(&self, call: CallId, origin: &CallOrigin) -> impl Iterator<Item = &Arc<Subscription>> {
         let principal = &origin.principal;
-        let of_tenant = self.of_session.get(&principal.tenant);
+        let of_tenant = self.sessions.get(&principal.tenant);
         let of_session = of_tenant.and_then(|sessions| sessions.get(&principal.session));
-        let of_call = self.of_call.get(&call);
+        let of_call = self.calls.get(&call);
         let others = of_session.into_iter().chain(of_call).flatten();
-        self.of_host.iter().chain(others)
+        self.host.iter().chain(others)
     }
 }
 
