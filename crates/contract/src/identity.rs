@@ -112,6 +112,13 @@ impl TenantId {
     }
 }
 
+impl UserId {
+    /// Whoever uses this machine, where nobody is named.
+    pub fn local() -> Self {
+        Self(Arc::from("local"))
+    }
+}
+
 /// How many bytes of a hash make up a workspace's id.
 const ROOT_HASH_BYTES: usize = 16;
 

@@ -13,8 +13,10 @@
 
 mod admission;
 pub mod bridge;
+#[cfg(feature = "client")]
 mod client;
 mod denial;
+#[cfg(feature = "client")]
 mod net;
 mod proxy;
 mod resolve;
@@ -24,10 +26,12 @@ pub use admission::{
     Admission, AdmissionScope, ConnectError, OwnHosts, is_this_machine, never_granted,
 };
 pub use bridge::{Bridge, Forward};
+#[cfg(feature = "client")]
 pub use client::{
     ClientOptions, HttpClient, HttpError, HttpRequest, HttpResponse, Redirects, host_and_port,
 };
 pub use denial::{Denial, Reason, SETTING};
+#[cfg(feature = "client")]
 pub use net::Network;
 pub use proxy::{EgressProxy, ProxyOptions, Timing, Traffic};
 pub use resolve::SystemResolver;

@@ -2,7 +2,15 @@
 //! approver.
 //!
 //! Every method sets one thing; [`HaftBuilder::build`] reports any error. Whatever guards a call
-//! has a safe default: the preset `careful`, and nobody to ask.
+//! has a safe default: the preset `careful`, and nobody to ask. What only some features have is in
+//! `builder/`.
+
+#[cfg(feature = "sandbox")]
+mod files;
+#[cfg(not(feature = "mcp"))]
+mod no_servers;
+#[cfg(feature = "mcp")]
+mod servers;
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +20,6 @@ use std::{
     sync::Arc,
 };
 
-use haft_backends::{ChangeOptions, LocalOptions};
 use haft_contract::{
     AgentId, ProviderId, SessionId, SessionKind, TenantId, UserId,
     erased::{ErasedTool, IntoTool},
@@ -22,15 +29,19 @@ use haft_contract::{
     ops::{Operations, SandboxMode},
 };
 use haft_host::{
-    HostError, HostErrorKind, McpServer, RecordOptions, WorkspaceSource,
-    mount::{LoginOwner, MountDefaults, MountPlan},
-    platform_data_dir,
+    DirectoryOptions, HostError, HostErrorKind, RecordOptions, WorkspaceSource, platform_data_dir,
     rules::{AgentRules, RulesInCode, SessionRules},
 };
 use haft_ledger::MemoryRecord;
 use haft_policy::Preset;
 use haft_runtime::{Runtime, RuntimeBuilder};
 
+#[cfg(feature = "sandbox")]
+use self::files::compared;
+#[cfg(not(feature = "mcp"))]
+use self::no_servers::ServersToMount;
+#[cfg(feature = "mcp")]
+use self::servers::ServersToMount;
 use crate::{
     closures::{AskWith, ListenWith},
     elsewhere::{CheckedLocation, WorkspaceLocation},
@@ -61,7 +72,7 @@ pub struct HaftBuilder<W = SingleWorkspace> {
     /// The only workspace, if there is to be one.
     workspace: Option<WorkspaceLocation>,
     makes: PhantomData<fn() -> W>,
-    local: LocalOptions,
+    local: DirectoryOptions,
     operations: Option<Operations>,
     data_dir: Option<PathBuf>,
     in_memory: bool,
@@ -73,7 +84,8 @@ pub struct HaftBuilder<W = SingleWorkspace> {
     agent: String,
     session: Option<String>,
     session_kind: SessionKind,
-    servers: Vec<McpServer>,
+    servers: ServersToMount,
+    #[cfg(feature = "sandbox")]
     compares_commands: bool,
     runtime: RuntimeBuilder,
 }
@@ -83,7 +95,7 @@ impl<W> HaftBuilder<W> {
         Self {
             workspace,
             makes: PhantomData,
-            local: LocalOptions::default(),
+            local: DirectoryOptions::default(),
             operations: None,
             data_dir: None,
             in_memory: false,
@@ -95,13 +107,19 @@ impl<W> HaftBuilder<W> {
             agent: DEFAULT_AGENT.to_owned(),
             session: None,
             session_kind: SessionKind::Main,
-            servers: Vec::new(),
+            servers: ServersToMount::default(),
+            #[cfg(feature = "sandbox")]
             compares_commands: true,
-            runtime: Runtime::builder().provider(ProviderId::builtin(), haft_tools::builtins()),
+            runtime: with_built_in(Runtime::builder()),
         }
     }
 
     /// Where the record goes. The default is [`platform_data_dir`].
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// let builder = Haft::open("work").data_dir("/var/lib/my-agent");
+    /// ```
     pub fn data_dir(mut self, directory: impl AsRef<Path>) -> Self {
         self.data_dir = Some(directory.as_ref().to_owned());
         self
@@ -124,31 +142,23 @@ impl<W> HaftBuilder<W> {
 
     /// Keeps the record in a database, as `postgres://user@host/database`, instead of a file in the data
     /// directory; what signs the record stays there. Needs the feature `postgres`.
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// let builder = Haft::open("work").database("postgres://agent@db.internal/haft");
+    /// ```
     pub fn database(mut self, url: impl Into<String>) -> Self {
         self.database = Some(url.into());
         self
     }
 
-    /// How the workspace behaves.
-    pub fn local(mut self, options: LocalOptions) -> Self {
-        self.local = options;
-        self
-    }
-
-    /// Does not compare the workspace before and after sandboxed commands: what they change is then
-    /// not on record and cannot be undone. It is compared unless this says otherwise, within the limits
-    /// of [`LocalOptions::changes`] or of [`ChangeOptions::new`](haft_backends::ChangeOptions::new).
+    /// A value that must never be stored in the record.
     ///
     /// ```
-    /// # let directory = std::path::Path::new("/nonexistent");
-    /// let haft = haft::Haft::open(directory).without_comparison();
+    /// # use haft::prelude::*;
+    /// let key = "sk-0123456789abcdef";
+    /// let builder = Haft::open("work").secret(key);
     /// ```
-    pub fn without_comparison(mut self) -> Self {
-        self.compares_commands = false;
-        self
-    }
-
-    /// A value that must never be stored in the record.
     pub fn secret(mut self, value: impl Into<String>) -> Self {
         self.secrets.push(value.into());
         self
@@ -156,6 +166,12 @@ impl<W> HaftBuilder<W> {
 
     /// What applies where no rule matches. The default, if no policy text sets one either, is
     /// `careful`. If several are named, the strictest applies.
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// // Whatever no rule allows is denied, and nobody is asked.
+    /// let builder = Haft::open("work").preset(Preset::Locked).allow("read");
+    /// ```
     pub fn preset(mut self, preset: Preset) -> Self {
         self.rules = self.rules.preset(preset);
         self
@@ -163,18 +179,33 @@ impl<W> HaftBuilder<W> {
 
     /// Allows what a rule names: `write(docs/**)`, `bash(cargo test)`, `deploy(action:status)`,
     /// `my_tool`. [`notation`](crate::notation) has every form.
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// let builder = Haft::open("work").allow("write(docs/**)").allow("bash(cargo test)");
+    /// ```
     pub fn allow(mut self, rule: impl Into<String>) -> Self {
         self.rules = self.rules.allow(rule);
         self
     }
 
     /// Asks about what a rule names, even where it would be allowed.
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// let builder = Haft::open("work").allow("write").ask("write(Cargo.toml)");
+    /// ```
     pub fn ask(mut self, rule: impl Into<String>) -> Self {
         self.rules = self.rules.ask(rule);
         self
     }
 
     /// Denies what a rule names, whatever else allows it.
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// let builder = Haft::open("work").allow("@changes").deny("write(.github/**)");
+    /// ```
     pub fn deny(mut self, rule: impl Into<String>) -> Self {
         self.rules = self.rules.deny(rule);
         self
@@ -217,6 +248,12 @@ impl<W> HaftBuilder<W> {
 
     /// Adds the policy part of a configuration text, as in `haft.toml`. The name identifies it in
     /// explanations. Rules of several texts and of code add up, deny over ask over allow.
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// let text = "[policy]\nallow = [\"write(docs/**)\"]\n";
+    /// let builder = Haft::open("work").policy_text("rules.toml", text);
+    /// ```
     pub fn policy_text(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
         self.rules = self.rules.policy_text(name, text);
         self
@@ -226,6 +263,11 @@ impl<W> HaftBuilder<W> {
     /// says otherwise; if both do, the stronger applies. A sandbox is set up by a helper: call
     /// [`helper::exit_if_asked`](crate::helper::exit_if_asked) first in `main`; without that, an
     /// installed `haft` is used.
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// let builder = Haft::open("work").sandbox("bash", SandboxMode::Full);
+    /// ```
     pub fn sandbox(mut self, tool: impl Into<String>, mode: SandboxMode) -> Self {
         self.sandbox.insert(tool.into(), mode);
         self
@@ -254,17 +296,59 @@ impl<W> HaftBuilder<W> {
     }
 
     /// Adds a provider's tools: scripts, or tools whose schema is known only at run time.
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// use haft::{
+    ///     Cx,
+    ///     contract::{ProviderId, erased::IntoTool as _},
+    ///     tool_fn,
+    /// };
+    ///
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Nothing {}
+    ///
+    /// # fn build() -> Result<(), Box<dyn std::error::Error>> {
+    /// let clock = tool_fn("clock", "Says what time it is.", async |_: Nothing, _: Cx| {
+    ///     Ok("12:00".to_owned())
+    /// });
+    /// let tools = vec![clock.into_tool()?];
+    /// let builder = Haft::open("work").provider(ProviderId::embedded(), tools);
+    /// # Ok(()) }
+    /// ```
     pub fn provider(self, provider: ProviderId, tools: Vec<Arc<dyn ErasedTool>>) -> Self {
         self.configure(|runtime| runtime.provider(provider, tools))
     }
 
     /// Who is asked. Without an approver, every call that would ask is denied.
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// struct Cautious;
+    ///
+    /// impl Approver for Cautious {
+    ///     async fn ask(&self, request: ApprovalRequest) -> ApprovalAnswer {
+    ///         let reason = Some(format!("not {} today", request.plan.tool()));
+    ///         ApprovalAnswer::Refused { by: "ada".to_owned(), reason }
+    ///     }
+    /// }
+    ///
+    /// let builder = Haft::open("work").approver(Cautious);
+    /// ```
     pub fn approver(self, approver: impl Approver) -> Self {
         self.configure(|runtime| runtime.approver(approver))
     }
 
     /// Who is asked, as a closure: it gets the question with the whole plan, and its future
     /// resolves to the answer.
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// let builder = Haft::open("work").approve_with(|request: ApprovalRequest| async move {
+    ///     println!("{}", request.plan.tool());
+    ///     ApprovalAnswer::Approved { by: "ada".to_owned(), digest: request.digest, grant: None }
+    /// });
+    /// ```
     pub fn approve_with<F, A>(self, ask: F) -> Self
     where
         F: Fn(ApprovalRequest) -> A + Send + Sync + 'static,
@@ -275,17 +359,32 @@ impl<W> HaftBuilder<W> {
 
     /// Adds a listener that sees every event of every call as it happens, including progress. Must
     /// not block.
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// let builder = Haft::open("work").on_event(|recorded| println!("{:?}", recorded.event));
+    /// ```
     pub fn on_event(self, listen: impl Fn(&RecordedEvent) + Send + Sync + 'static) -> Self {
         self.configure(|runtime| runtime.events(Arc::new(ListenWith(listen))))
     }
 
     /// The person calls are made for.
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// let builder = Haft::open("work").user("ada");
+    /// ```
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = user.into();
         self
     }
 
     /// The agent that makes the calls. See [`Haft::agent`] for several.
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// let builder = Haft::open("work").agent("writer");
+    /// ```
     pub fn agent(mut self, agent: impl Into<String>) -> Self {
         self.agent = agent.into();
         self
@@ -293,25 +392,17 @@ impl<W> HaftBuilder<W> {
 
     /// Anything else the runtime's builder can do: limits, hooks, a clock. The
     /// operations, the policy and the ledger are set by [`build`](Self::build).
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// use haft::Limits;
+    ///
+    /// let limits = Limits { calls_in_flight: 4, ..Limits::default() };
+    /// let builder = Haft::open("work").configure(|runtime| runtime.limits(limits));
+    /// ```
     pub fn configure(mut self, change: impl FnOnce(RuntimeBuilder) -> RuntimeBuilder) -> Self {
         self.runtime = change(self.runtime);
         self
-    }
-
-    /// Mounts an MCP server: its tools are listed with the built-in ones, go through the same
-    /// stages, and are shown to a model once they are accepted ([`Haft::accept_server`], or `haft
-    /// mcp accept` if the program shares this data directory).
-    pub fn mcp_server(mut self, server: McpServer) -> Self {
-        self.servers.push(server);
-        self
-    }
-
-    /// How the workspace is compared around commands: as said, or as usual, which keeps what it read
-    /// in the data directory and so needs one.
-    fn comparison(&mut self, data_dir: Option<&Path>) -> Option<ChangeOptions> {
-        let said = self.local.changes.take();
-        let wanted = said.or_else(|| data_dir.map(ChangeOptions::new));
-        wanted.filter(|_| self.compares_commands)
     }
 
     /// Where the record and what belongs to mounted servers go; nowhere if all of it is in memory.
@@ -343,13 +434,26 @@ impl HaftBuilder {
 
     /// The files, processes and search of a back end of your own. The workspace is then whatever that
     /// back end has open, and [`local`](Self::local) has no effect. For another machine and for a
-    /// container there are [`Ssh`](crate::Ssh) and [`Container`](crate::Container).
+    /// container there are `Ssh` and `Container`.
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// use haft::contract::ops::Operations;
+    ///
+    /// // A workspace in which there is nothing: its tools only reach a service of the program's own.
+    /// let builder = Haft::open("calendar").operations(Operations::none("/calendar"));
+    /// ```
     pub fn operations(mut self, operations: Operations) -> Self {
         self.operations = Some(operations);
         self
     }
 
     /// The conversation that calls belong to. The default is a new one.
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// let builder = Haft::open("work").session("chat-17", SessionKind::Dm);
+    /// ```
     pub fn session(mut self, session: impl Into<String>, kind: SessionKind) -> Self {
         self.session = Some(session.into());
         self.session_kind = kind;
@@ -358,6 +462,13 @@ impl HaftBuilder {
 
     /// Opens everything. Also settles calls left open by processes that are gone; see
     /// [`Haft::recovery`].
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// # async fn open() -> Result<(), Box<dyn std::error::Error>> {
+    /// let haft = Haft::open("work").build().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn build(self) -> Result<Haft, HostError> {
         let (session, kind) = (self.session.clone(), self.session_kind);
         if let Some(session) = &session {
@@ -377,6 +488,13 @@ impl HaftBuilder<ManyWorkspaces> {
 
     /// Opens everything but workspaces, which are added with [`Host::workspace`]. Also settles calls
     /// left open by processes that are gone; see [`Host::recovery`].
+    ///
+    /// ```
+    /// # use haft::prelude::*;
+    /// # async fn open() -> Result<(), Box<dyn std::error::Error>> {
+    /// let host = Host::builder().allow("write(docs/**)").build().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn build(self) -> Result<Host, HostError> {
         self.open().await
     }
@@ -384,7 +502,7 @@ impl HaftBuilder<ManyWorkspaces> {
 
 impl<W> HaftBuilder<W> {
     /// Opens everything.
-    async fn open(mut self) -> Result<Host, HostError> {
+    async fn open(self) -> Result<Host, HostError> {
         let user = UserId::parse(&self.user).map_err(unusable_name)?;
         let agent = AgentId::parse(&self.agent).map_err(unusable_name)?;
         let data_dir = self.checked_data_dir()?;
@@ -402,22 +520,24 @@ impl<W> HaftBuilder<W> {
         })?;
         // Without one there is no server to keep anything of.
         let kept_in = data_dir.clone().unwrap_or_default();
-        let mounts = MountDefaults {
-            sandbox: self.local.sandbox.clone(),
-            data_dir: kept_in.clone(),
-            logins: LoginOwner {
-                tenant: TenantId::local(),
-                user: user.clone(),
-            },
-        };
-        self.local.changes = self.comparison(data_dir.as_deref());
-        let options = Box::new(self.local);
-        let mut beside = None;
+        let servers = self.servers.with_defaults(&self.local, &kept_in, &user);
+        #[cfg(feature = "sandbox")]
+        let local = compared(self.local, self.compares_commands, data_dir.as_deref());
+        #[cfg(not(feature = "sandbox"))]
+        let local = self.local;
+        let options = Box::new(local);
+        // What workspaces on this machine are opened with, where the program's own is elsewhere.
+        #[cfg_attr(
+            not(any(feature = "containers", feature = "ssh")),
+            expect(unused_mut, reason = "everything is here")
+        )]
+        let mut beside: Option<Box<DirectoryOptions>> = None;
         let workspace = match (self.operations, workspace) {
             (Some(operations), _) => WorkspaceSource::Opened(operations),
             (None, Some(CheckedLocation::Directory(root))) => {
                 WorkspaceSource::Local { root, options }
             }
+            #[cfg(any(feature = "containers", feature = "ssh"))]
             (None, Some(CheckedLocation::Remote(remote))) => {
                 beside = Some(options);
                 WorkspaceSource::Remote(remote)
@@ -432,9 +552,8 @@ impl<W> HaftBuilder<W> {
                 .in_memory(memory)
                 .database(self.database)
                 .secrets(self.secrets),
-            MountPlan::new(self.servers, mounts),
         )?;
-        let mut builder = builder.sandboxes(self.sandbox);
+        let mut builder = servers.mount_on(builder.sandboxes(self.sandbox));
         if let Some(options) = beside {
             builder = builder.beside(options);
         }
@@ -451,6 +570,17 @@ impl<W> std::fmt::Debug for HaftBuilder<W> {
             .field("rules", &self.rules)
             .finish_non_exhaustive()
     }
+}
+
+/// The tools of every Haft, in a workspace that has files.
+#[cfg(feature = "sandbox")]
+fn with_built_in(runtime: RuntimeBuilder) -> RuntimeBuilder {
+    runtime.provider(ProviderId::builtin(), haft_tools::builtins())
+}
+
+#[cfg(not(feature = "sandbox"))]
+fn with_built_in(runtime: RuntimeBuilder) -> RuntimeBuilder {
+    runtime
 }
 
 /// Refuses a record inside a workspace.

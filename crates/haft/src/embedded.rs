@@ -10,7 +10,7 @@ use haft_contract::{
     AgentId, CallRequest, Outcome, Principal, SessionId, SessionKind, host::LedgerError,
     identity::IdentityError,
 };
-use haft_host::{HostError, HostPolicy, HostedWorkspace};
+use haft_host::{HostPolicy, HostedWorkspace};
 use haft_ledger::{Recovery, StoredLedger};
 use haft_runtime::{
     InFlightCall, Runtime, ShutdownReport,
@@ -31,8 +31,7 @@ pub struct Haft {
 }
 
 impl Haft {
-    /// Starts building a Haft whose tools work in this directory: a path, an [`Ssh`](crate::Ssh) or a
-    /// [`Container`](crate::Container).
+    /// Starts building a Haft whose tools work in this directory: a path, an `Ssh` or a `Container`.
     pub fn open(workspace: impl Into<WorkspaceLocation>) -> HaftBuilder {
         HaftBuilder::new(workspace.into())
     }
@@ -175,7 +174,8 @@ impl Haft {
     /// Starts a mounted server and accepts everything it currently offers, as `haft mcp accept
     /// --all` does after a person's review. Returns how many definitions were accepted; what
     /// changes later is withheld until it is accepted again.
-    pub async fn accept_server(&self, id: &str) -> Result<usize, HostError> {
+    #[cfg(feature = "mcp")]
+    pub async fn accept_server(&self, id: &str) -> Result<usize, haft_host::HostError> {
         self.host.accept_server(id).await
     }
 }

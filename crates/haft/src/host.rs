@@ -73,9 +73,8 @@ impl Host {
         }
     }
 
-    /// A directory as a workspace: a path, an [`Ssh`](crate::Ssh) or a
-    /// [`Container`](crate::Container). Say whose it is and who calls, then
-    /// [`haft`](WorkspaceHandle::haft).
+    /// A directory as a workspace: a path, an `Ssh` or a `Container`. Say whose it is and who calls,
+    /// then [`haft`](WorkspaceHandle::haft).
     pub fn workspace(&self, location: impl Into<WorkspaceLocation>) -> WorkspaceHandle {
         WorkspaceHandle {
             host: self.clone(),
@@ -131,6 +130,7 @@ impl Host {
 
     /// Starts a mounted server and accepts everything it currently offers; see
     /// [`Haft::accept_server`].
+    #[cfg(feature = "mcp")]
     pub async fn accept_server(&self, id: &str) -> Result<usize, HostError> {
         self.state.host.accept_server(id).await
     }
@@ -237,6 +237,7 @@ impl WorkspaceHandle {
                 }
                 of.add_workspace(&root, &principal.tenant)?
             }
+            #[cfg(any(feature = "containers", feature = "ssh"))]
             CheckedLocation::Remote(remote) => {
                 of.add_remote_workspace(remote, &principal.tenant)?
             }

@@ -31,57 +31,74 @@ mod builder;
 mod closures;
 mod elsewhere;
 mod embedded;
+pub mod error;
 mod events;
 mod foreseen;
 mod host;
 pub mod model;
 pub mod prelude;
 mod question;
+#[cfg(feature = "sandbox")]
+pub mod sandbox;
 mod turn;
+#[cfg(feature = "sandbox")]
 mod undo;
 
 /// The vocabulary and the traits every part of Haft agrees on.
 pub use haft_contract as contract;
+#[doc(inline)]
 pub use haft_contract::tool_fn::{Cx, FnTool, tool_fn};
 /// Registry and pipeline.
 pub use haft_runtime as runtime;
 
+#[cfg(feature = "containers")]
+pub use self::elsewhere::Container;
+#[cfg(feature = "ssh")]
+pub use self::elsewhere::Ssh;
+#[cfg(feature = "sandbox")]
+pub use self::undo::PERSON;
 pub use self::{
     builder::{HaftBuilder, HostBuilder, ManyWorkspaces, SingleWorkspace},
-    elsewhere::{Container, Ssh, WorkspaceLocation},
+    elsewhere::WorkspaceLocation,
     embedded::Haft,
     host::{Host, WorkspaceHandle},
     question::{AlwaysScope, Question, QuestionError},
     turn::{Turn, TurnAnswers, TurnCall, TurnItem},
-    undo::PERSON,
 };
 /// Commands are sandboxed by a helper process. A program that uses its own executable as the helper
 /// calls [`helper::exit_if_asked`] first in `main`.
+#[cfg(feature = "sandbox")]
 pub use haft_backends::helper;
-pub use haft_backends::{ChangeOptions, LocalBackend, LocalOptions, remote::RemoteOptions};
+/// How a workspace that is not on this machine behaves.
+#[cfg(any(feature = "containers", feature = "ssh"))]
+pub use haft_backends::remote::RemoteOptions;
+#[cfg(feature = "sandbox")]
+pub use haft_backends::{ChangeOptions, LocalBackend, LocalOptions};
+#[cfg(feature = "mcp")]
+pub use haft_host::McpServer;
 pub use haft_host::rules::{AgentRules, PolicyTexts, RulesInCode, SessionRules};
+#[cfg(feature = "sandbox")]
 pub use haft_host::undo::Undone;
-pub use haft_host::{
-    FirstAnswer, HostError, HostErrorKind, HostPolicy, McpServer, Webhook, WebhookError,
-    WebhookKey, platform_data_dir,
-};
+pub use haft_host::{FirstAnswer, HostError, HostErrorKind, HostPolicy, platform_data_dir};
+#[cfg(feature = "webhook")]
+pub use haft_host::{Webhook, WebhookError, WebhookKey};
 pub use haft_ledger::{Recovery, StoredLedger};
 pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset, explain, notation};
 pub use haft_runtime::{
     CallStage, DryRun, EventFilter, EventsFromRecord, HostEvent, HostEvents, InFlightCall, Limits,
     MissedEvents, Runtime, ShutdownReport,
 };
-pub use haft_sandbox as sandbox;
+#[cfg(feature = "sandbox")]
 pub use haft_tools::{builtins, factory, script};
 /// Stops the calls of a [`Turn`].
 pub use tokio_util::sync::CancellationToken;
 
 /// The README's quick start, compiled and run.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "mcp"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
 /// The checklist for tools, whose test is compiled here and run by `just package`.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "mcp"))]
 #[doc = include_str!("../../../docs/adding-a-tool.md")]
 struct AddingATool;

@@ -2,7 +2,10 @@
 //! rules of its workspace, to find the rules a person could accept. Nothing is run, and nothing is
 //! proposed if the rules or the plan differ from those that were asked about.
 
-use std::{path::PathBuf, sync::Arc};
+#[cfg(feature = "settings")]
+mod elsewhere;
+
+use std::sync::Arc;
 
 use haft_contract::{
     CallRequest, Label, Labels, Masks, WorkspaceId,
@@ -11,11 +14,9 @@ use haft_contract::{
 use haft_runtime::Runtime;
 use serde_json::Value;
 
-use crate::{
-    HostBuilder,
-    config::{ConfigPlaces, Env, resolve::Overrides},
-    error::{HostError, HostErrorKind},
-};
+#[cfg(feature = "settings")]
+pub use self::elsewhere::proposals;
+use crate::error::{HostError, HostErrorKind};
 
 /// The workspace a question is about.
 pub fn workspace(question: &Approval) -> Option<GrantedWorkspace> {
@@ -27,26 +28,8 @@ pub fn workspace(question: &Approval) -> Option<GrantedWorkspace> {
     })
 }
 
-/// The rules that would allow calls like the one a question is about, narrowest first.
-pub async fn proposals(
-    question: &Approval,
-    env: &Env,
-    overrides: Overrides,
-) -> Result<Vec<GrantProposal>, HostError> {
-    let form = question.form.as_deref().unwrap_or(&Value::Null);
-    let of = |name: &str| form.get(name).and_then(Value::as_str).unwrap_or_default();
-    let overrides = Overrides {
-        workspace: Some(PathBuf::from(of("workspace"))),
-        ..overrides
-    };
-    let settings = ConfigPlaces::find(env, &overrides)?.settings()?;
-    let settings = settings.used_by(&question.principal)?;
-    let assembly = HostBuilder::from_settings(settings)?.assemble().await?;
-    assembly.mount_to_look()?;
-    proposals_in(&assembly.runtime, WorkspaceId::local(), question).await
-}
-
-/// The same for a host that runs, in the workspace with this id.
+/// The rules that would allow calls like the one a question is about, narrowest first, for a host that
+/// runs, in the workspace with this id.
 pub async fn proposals_in(
     runtime: &Runtime,
     at: WorkspaceId,

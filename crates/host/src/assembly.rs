@@ -3,24 +3,11 @@
 
 use std::sync::Arc;
 
-use haft_contract::ProviderId;
-use haft_mcp::{
-    catalog,
-    client::Clients,
-    upstream::supervise::{Fleet, UnseenServer},
-};
+use haft_contract::{ProviderId, erased::ErasedTool};
 use haft_policy::{CedarPolicy, Finding};
-use haft_runtime::{
-    RulesInForce, Runtime,
-    registry::{Entry, Registry},
-};
-use haft_tools::catalog::undo_tool;
+use haft_runtime::{RulesInForce, Runtime, registry::Registry};
 
-use crate::{
-    error::{HostError, chain},
-    hosted_workspaces::HostedWorkspaces,
-    mount::MountPlan,
-};
+use crate::{error::HostError, hosted_workspaces::HostedWorkspaces, mounting::MountPlan};
 
 /// A runtime, its rules, and the servers that can be mounted next to its tools.
 #[derive(Clone)]
@@ -34,52 +21,12 @@ pub struct Assembly {
     /// Whether tools are missing that rules may mention.
     pub(crate) tools_are_missing: bool,
     /// MCP servers that are not mounted yet.
-    pub mounts: Arc<MountPlan>,
+    pub(crate) mounts: Arc<MountPlan>,
     /// The workspaces that a program adds, where it may.
     pub(crate) hosted: Option<Arc<HostedWorkspaces>>,
 }
 
 impl Assembly {
-    /// Registers the tools with which a model finds and calls unlisted tools.
-    pub fn make_searchable(&self) -> Result<(), HostError> {
-        self.add_catalog_tools(self.runtime.registry())
-    }
-
-    /// The same tools, for callers that count them without registering any.
-    pub fn catalog_tools(&self) -> Vec<Arc<Entry>> {
-        let elsewhere = Arc::new(Registry::new());
-        if self.add_catalog_tools(&elsewhere).is_err() {
-            tracing::error!("the tools that make a catalog searchable cannot be registered");
-        }
-        let elsewhere = elsewhere.snapshot();
-        elsewhere.page(0, elsewhere.len()).to_vec()
-    }
-
-    fn add_catalog_tools(&self, registry: &Arc<Registry>) -> Result<(), HostError> {
-        let taken = |why: String| {
-            HostError::config(
-                why,
-                "give your own tool another name, or list every tool: catalog = \"full\" under [mcp]",
-            )
-        };
-        let tools = catalog::tools(registry, Arc::clone(&self.rules));
-        let tools = tools.map_err(|error| taken(chain(&error)))?;
-        registry
-            .register(&ProviderId::builtin(), tools)
-            .map_err(|error| taken(chain(&error)))
-    }
-
-    /// Mounts the configured MCP servers. They end when the returned value is dropped.
-    pub fn mount(&self, clients: &Arc<Clients>, unseen: UnseenServer) -> Result<Fleet, HostError> {
-        self.mounts.start(self.runtime.registry(), clients, unseen)
-    }
-
-    /// Registers what the servers last offered, for a command that looks at tools but runs none.
-    pub fn mount_to_look(&self) -> Result<(), HostError> {
-        // Nothing is started, so there is nothing to keep alive.
-        self.mount(&Arc::default(), UnseenServer::Leave).map(drop)
-    }
-
     /// Refuses rules of which one has no effect with the registered tools: a misspelt `deny` must
     /// not pass as no rule.
     pub(crate) fn check(&self, policy: &CedarPolicy) -> Result<(), HostError> {
@@ -103,8 +50,9 @@ impl Assembly {
         // Only its own command registers `undo`, and only `haft mcp` registers the tools of large
         // catalogs; rules may still name them.
         let elsewhere = Arc::new(Registry::new());
-        let undo = undo_tool().into_iter().collect();
-        if elsewhere.register(&ProviderId::builtin(), undo).is_err()
+        if elsewhere
+            .register(&ProviderId::builtin(), undo_tool())
+            .is_err()
             || self.add_catalog_tools(&elsewhere).is_err()
         {
             tracing::error!("the tools that only some commands have cannot be registered");
@@ -126,4 +74,15 @@ pub fn problem(finding: &Finding) -> String {
         Some(line) => format!("{}:{line}: {finding}", finding.rule.source),
         None => format!("{}: {finding}", finding.rule.source),
     }
+}
+
+/// The tool that takes changes back, where there are files that change.
+#[cfg(feature = "sandbox")]
+fn undo_tool() -> Vec<Arc<dyn ErasedTool>> {
+    haft_tools::catalog::undo_tool().into_iter().collect()
+}
+
+#[cfg(not(feature = "sandbox"))]
+fn undo_tool() -> Vec<Arc<dyn ErasedTool>> {
+    Vec::new()
 }

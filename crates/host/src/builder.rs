@@ -1,39 +1,34 @@
 //! Builds a host, from settings or from an embedder's code. Nothing is opened before
 //! [`Host::open`](crate::Host::open).
 
+#[cfg(feature = "settings")]
+mod of_settings;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, OnceLock},
 };
 
-use haft_backends::LocalOptions;
 use haft_contract::{
-    ProviderId,
     event::EventSink,
     host::{Approver, Ledger},
     ops::{Operations, SandboxMode},
-    secret::ReadSecret,
 };
-use haft_mcp::{client::Clients, upstream::supervise::UnseenServer};
 use haft_policy::{CedarPolicy, PolicySource};
-use haft_runtime::{RulesInForce, Runtime, RuntimeBuilder, Workspaces};
-use haft_tools::catalog::undo_tool;
+use haft_runtime::{RulesInForce, Runtime, RuntimeBuilder, Workspace, Workspaces};
 
 use crate::{
     assembly::Assembly,
-    config::{Settings, backends::refuse_backends, timeouts::TimeoutSettings},
+    directory::DirectoryOptions,
+    embedded_texts::refuse_backends,
     error::{HostError, chain},
-    follow_trust::FollowedFile,
     host_policy::rules_of,
     hosted_workspaces::Hosting,
-    mount::MountPlan,
-    own_tools,
+    mounting::{Configured, MountOptions, MountPlan},
     readiness::{KnownTiers, Readiness},
     record::RecordOptions,
-    script_secrets::ScriptSecrets,
     suggest::{AfterEdit, Suggest},
-    workspace::{WorkspaceSource, sandbox_options},
-    workspaces_by_caller::SeveralBackends,
+    workspace::WorkspaceSource,
 };
 
 /// Collects the parts of a host. Mistakes in any of them are reported by
@@ -42,39 +37,34 @@ use crate::{
 pub struct HostBuilder {
     pub(crate) workspace: WorkspaceSource,
     /// What workspaces on this machine are opened with, beside one that is not.
-    pub(crate) beside: Option<Box<LocalOptions>>,
+    pub(crate) beside: Option<Box<DirectoryOptions>>,
     pub(crate) record: RecordOptions,
     pub(crate) mounting: MountOptions,
     pub(crate) parts: AssemblyParts,
-    pub(crate) script_secrets: ScriptSecrets,
+    pub(crate) configured: Configured,
     notes: Vec<String>,
-    pub(crate) followed: Option<FollowedFile>,
 }
 
 /// The parts of an [`Assembly`], before there is a workspace.
 pub(crate) struct AssemblyParts {
     runtime: RuntimeBuilder,
     policy: Arc<CedarPolicy>,
-    mounts: Arc<MountPlan>,
+    pub(crate) mounts: Arc<MountPlan>,
     suggest: Suggest,
-    timeouts: TimeoutSettings,
-    scripts_refused: bool,
+    /// What settings say of the runtime's tools, checked once it is built.
+    check: Option<RuntimeCheck>,
+    /// Whether tools are missing that rules may mention.
+    tools_are_missing: bool,
     readiness: Readiness,
     /// The back ends of callers who do not work where the process itself does.
-    several: Option<SeveralBackends>,
+    several: Option<WorkspaceSupplier>,
 }
 
-#[derive(Clone)]
-pub(crate) struct MountOptions {
-    /// Who gets the servers' questions.
-    pub(crate) clients: Arc<Clients>,
-    /// Whether to start a server whose tools are not known yet, to learn them.
-    pub(crate) unseen: UnseenServer,
-    /// Whether to register the tools that find and call unlisted tools.
-    pub(crate) searchable: bool,
-    /// Whether other programs can see the state of the servers.
-    pub(crate) reported: bool,
-}
+/// Fails if a runtime does not fit its settings.
+type RuntimeCheck = Box<dyn FnOnce(&Runtime) -> Result<(), HostError> + Send>;
+
+/// Makes the workspaces of a process from its own.
+type WorkspaceSupplier = Box<dyn FnOnce(Arc<Workspace>) -> Arc<dyn Workspaces> + Send + Sync>;
 
 impl HostBuilder {
     /// Starts from an embedder's code. The tools are those of the runtime's builder.
@@ -83,7 +73,6 @@ impl HostBuilder {
         workspace: WorkspaceSource,
         sources: Vec<PolicySource>,
         record: RecordOptions,
-        mounts: MountPlan,
     ) -> Result<Self, HostError> {
         refuse_backends(&sources)?;
         let policy = CedarPolicy::load(&sources);
@@ -97,10 +86,10 @@ impl HostBuilder {
         let parts = AssemblyParts {
             runtime,
             policy,
-            mounts: Arc::new(mounts),
+            mounts: Arc::new(MountPlan::none()),
             suggest,
-            timeouts: TimeoutSettings::default(),
-            scripts_refused: false,
+            check: None,
+            tools_are_missing: false,
             // Code may still be about to say how commands are confined.
             readiness: Readiness {
                 tiers: KnownTiers::Elsewhere,
@@ -116,91 +105,11 @@ impl HostBuilder {
             workspace,
             beside: None,
             record,
-            mounting: MountOptions {
-                clients: Arc::default(),
-                unseen: UnseenServer::Leave,
-                searchable: false,
-                reported: false,
-            },
+            mounting: MountOptions::default(),
             parts,
-            script_secrets: ScriptSecrets::default(),
+            configured: Configured::default(),
             notes: Vec::new(),
-            followed: None,
         }
-    }
-
-    /// Starts from settings.
-    pub fn from_settings(settings: Settings) -> Result<Self, HostError> {
-        let after = if settings.rules_go_to == settings.places.project_config {
-            AfterEdit::Trust
-        } else {
-            AfterEdit::Nothing
-        };
-        let rules_file = settings.rules_file_name();
-        let followed = FollowedFile::of(&settings.places);
-        let mut notes = settings.notes.clone();
-        if settings.sources.is_empty() && notes.is_empty() {
-            notes.push(format!(
-                "no haft.toml applies in `{}`, so only the preset `careful` applies; \
-                 `haft init` makes it a workspace",
-                settings.places.workspace.display()
-            ));
-        }
-        let mounts = Arc::new(MountPlan::of(&settings));
-        let (workspace, record) = (WorkspaceSource::of(&settings), RecordOptions::of(&settings));
-        let several = SeveralBackends::of(&settings);
-        let builtins = own_tools::built_in(&settings)?;
-        let script_secrets = ScriptSecrets::of(&settings);
-        let reader: Arc<dyn ReadSecret> = Arc::new(script_secrets.clone());
-        let scripts = own_tools::trusted_scripts(&settings, &reader)?;
-        notes.extend(scripts.refused.iter().cloned());
-        let mut readiness = Readiness::of(&settings, sandbox_options(&settings).profile);
-        let modes = settings.policy.tool_settings().sandboxes();
-        readiness.modes = modes
-            .map(|(tool, mode)| (tool.as_str().to_owned(), mode))
-            .collect();
-        let policy = Arc::new(settings.policy);
-        let mut suggest = Suggest::new(settings.sources, Arc::clone(&policy), rules_file, after);
-        if let Some(tool) = undo_tool() {
-            suggest.know_apart(tool);
-        }
-        let mut runtime = Runtime::builder()
-            .limits(settings.limits)
-            .timeouts(settings.timeouts.timeouts())
-            .loop_guard(settings.loop_guard.guard())
-            .provider(ProviderId::builtin(), builtins)
-            .provider(ProviderId::script(), scripts.tools);
-        if let Some(rules) = &settings.sandbox.network {
-            runtime = runtime.egress(rules.clone());
-        }
-        let parts = AssemblyParts {
-            runtime,
-            policy,
-            mounts,
-            suggest,
-            timeouts: settings.timeouts,
-            scripts_refused: !scripts.refused.is_empty(),
-            readiness,
-            several,
-        };
-        let mut builder = Self::of(workspace, record, parts);
-        builder.notes = notes;
-        builder.script_secrets = script_secrets;
-        builder.followed = followed;
-        Ok(builder)
-    }
-
-    /// As [`Self::from_settings`], but in the directory on this machine, wherever the workspace is.
-    /// For commands that look at rules and tools and touch no files.
-    pub fn to_look(settings: Settings) -> Result<Self, HostError> {
-        let workspace = WorkspaceSource::local(&settings);
-        let tiers = match settings.elsewhere() {
-            Some(_) => KnownTiers::Elsewhere,
-            None => KnownTiers::OfWorkspace,
-        };
-        let mut builder = Self::from_settings(settings)?.workspace(workspace);
-        builder.parts.readiness.tiers = tiers;
-        Ok(builder)
     }
 
     /// Works in this workspace and no other instead of those in the settings, for example because
@@ -213,7 +122,7 @@ impl HostBuilder {
 
     /// Lets a program add workspaces where the host's own is on another machine or in a container:
     /// those on this machine are opened with these options.
-    pub fn beside(mut self, options: Box<LocalOptions>) -> Self {
+    pub fn beside(mut self, options: Box<DirectoryOptions>) -> Self {
         self.beside = Some(options);
         self
     }
@@ -245,11 +154,6 @@ impl HostBuilder {
         &self.parts.policy
     }
 
-    /// The configured MCP servers.
-    pub fn mounts(&self) -> Arc<MountPlan> {
-        Arc::clone(&self.parts.mounts)
-    }
-
     /// Adds a listener.
     pub fn events(self, sink: Arc<dyn EventSink>) -> Self {
         self.configure(|runtime| runtime.events(sink))
@@ -258,26 +162,6 @@ impl HostBuilder {
     /// Adds an approver.
     pub fn approver(self, approver: impl Approver) -> Self {
         self.configure(|runtime| runtime.approver(approver))
-    }
-
-    /// Sends the questions of mounted servers to these clients.
-    pub fn clients(mut self, clients: Arc<Clients>) -> Self {
-        self.mounting.clients = clients;
-        self
-    }
-
-    /// Starts servers whose tools are not known yet, and shows their state in `haft mcp status`.
-    /// For programs that serve until they are stopped.
-    pub fn serves(mut self) -> Self {
-        self.mounting.unseen = UnseenServer::Start;
-        self.mounting.reported = true;
-        self
-    }
-
-    /// Adds the tools with which a model finds and calls unlisted tools.
-    pub fn searchable(mut self) -> Self {
-        self.mounting.searchable = true;
-        self
     }
 
     /// Changes anything else on the runtime's builder. Operations, policy and record are set by
@@ -332,7 +216,7 @@ impl AssemblyParts {
             .rules(Arc::clone(&rules));
         let hosted = Arc::new(OnceLock::new());
         if let Some(several) = self.several {
-            runtime = runtime.supplied_by(move |own| several.beside(own));
+            runtime = runtime.supplied_by(several);
         } else if let Some(hosting) = hosting {
             let hosted = Arc::clone(&hosted);
             runtime = runtime.supplied_by(move |own| {
@@ -342,14 +226,16 @@ impl AssemblyParts {
         }
         let built = runtime.build();
         let runtime = built.map_err(|error| HostError::config(chain(&error), error.hint()))?;
-        self.timeouts.check(&runtime, self.scripts_refused)?;
+        if let Some(check) = self.check {
+            check(&runtime)?;
+        }
         self.readiness.apply(runtime.registry(), &tiers);
         self.suggest.know(runtime.registry());
         Ok(Assembly {
             runtime,
             policy: self.policy,
             rules,
-            tools_are_missing: self.scripts_refused,
+            tools_are_missing: self.tools_are_missing,
             mounts: self.mounts,
             hosted: hosted.get().cloned(),
         })

@@ -9,31 +9,27 @@ use haft_contract::{
     host::{Ledger, LedgerError},
 };
 use haft_ledger::{Recovery, StoredLedger};
-use haft_mcp::upstream::supervise::Fleet;
 use haft_runtime::{Runtime, ShutdownReport, registry::Entry};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     assembly::Assembly,
-    builder::{HostBuilder, MountOptions},
-    config::{Env, resolve::Overrides},
+    builder::HostBuilder,
     error::{HostError, HostErrorKind},
-    follow_trust::{FollowedFile, follow},
     host_policy::HostPolicy,
     hosted_workspaces::{HostedWorkspace, HostedWorkspaces},
-    mount::{MountPlan, accept, report},
+    mounting::MountedFleet,
     record::Record,
-    remote_workspace::RemoteWorkspace,
 };
 
 /// A runtime with its record and its mounted servers.
 pub struct Host {
-    assembly: Assembly,
-    policy: Arc<HostPolicy>,
-    followed: Option<FollowedFile>,
+    pub(crate) assembly: Assembly,
+    pub(crate) policy: Arc<HostPolicy>,
     record: Record,
-    servers: Arc<Fleet>,
-    reporting: CancellationToken,
+    pub(crate) servers: MountedFleet,
+    /// Cancelled when the host is closed.
+    pub(crate) closed: CancellationToken,
 }
 
 impl Host {
@@ -46,18 +42,17 @@ impl Host {
             record,
             mounting,
             parts,
-            script_secrets,
-            followed,
+            configured,
             ..
         } = builder;
         let (operations, hosting) = workspace.open_to_host(beside).await?;
         // Kept out of the future, which callers hold on their stacks.
         let record = Box::pin(Record::open(record)).await?;
-        script_secrets.keep_out_of(record.ledger.redactor());
+        configured.keep_out_of(record.ledger.redactor());
         let ledger: Arc<dyn Ledger> = Arc::new(record.ledger.clone());
         let assembled = parts.ledger(ledger).checked(operations, hosting);
         let mounted = assembled.and_then(|assembly| {
-            let servers = mount(&assembly, &mounting)?;
+            let servers = MountedFleet::start(&assembly, &mounting, configured)?;
             Ok((assembly, servers))
         });
         let (assembly, servers) = match mounted {
@@ -69,19 +64,14 @@ impl Host {
             }
         };
         let policy = Arc::new(HostPolicy::new(assembly.clone()));
-        let reporting = CancellationToken::new();
-        if mounting.reported {
-            let (plan, fleet) = (Arc::clone(&assembly.mounts), Arc::clone(&servers));
-            let policy = Arc::clone(&policy);
-            tokio::spawn(report(plan, fleet, policy, reporting.clone()));
-        }
+        let closed = CancellationToken::new();
+        servers.report(&mounting, &policy, &closed);
         Ok(Self {
             assembly,
             policy,
-            followed,
             record,
             servers,
-            reporting,
+            closed,
         })
     }
 
@@ -102,9 +92,10 @@ impl Host {
 
     /// As [`Self::add_workspace`], for a directory that is not on this machine. It is connected to
     /// when a call works in it, and has to be named by its absolute path there, without symlinks.
+    #[cfg(feature = "sandbox")]
     pub fn add_remote_workspace(
         &self,
-        remote: RemoteWorkspace,
+        remote: crate::RemoteWorkspace,
         tenant: &TenantId,
     ) -> Result<Arc<HostedWorkspace>, HostError> {
         self.hosted()?.add_remote(remote, tenant)
@@ -133,26 +124,6 @@ impl Host {
         &self.policy
     }
 
-    /// Replaces the rules whenever `haft trust` accepts another text of the workspace's
-    /// configuration file, found as it was at the start. Until this host is closed.
-    pub fn follow_trust(&self, env: &Env, overrides: &Overrides) {
-        if let Some(file) = self.followed.clone() {
-            let (env, overrides) = (env.clone(), overrides.clone());
-            let (policy, cancel) = (Arc::clone(&self.policy), self.reporting.clone());
-            tokio::spawn(follow(file, env, overrides, policy, cancel));
-        }
-    }
-
-    /// The configured MCP servers.
-    pub fn mounts(&self) -> &Arc<MountPlan> {
-        &self.assembly.mounts
-    }
-
-    /// The MCP servers and their states.
-    pub fn servers(&self) -> &Arc<Fleet> {
-        &self.servers
-    }
-
     /// The record.
     pub fn ledger(&self) -> &StoredLedger {
         &self.record.ledger
@@ -161,12 +132,6 @@ impl Host {
     /// What was settled when the record was opened.
     pub fn recovery(&self) -> &Recovery {
         &self.record.recovery
-    }
-
-    /// Starts a mounted server and accepts everything it offers now. Returns how many definitions
-    /// were newly accepted.
-    pub async fn accept_server(&self, id: &str) -> Result<usize, HostError> {
-        accept::everything(self.mounts(), &self.servers, id).await
     }
 
     /// Shuts down: refuses new calls, stops those in flight and waits until they are settled, ends
@@ -178,8 +143,7 @@ impl Host {
     /// As [`Self::close`], but calls that end within the grace are not stopped. Says what was.
     pub async fn shutdown(&self, grace: Duration) -> Result<ShutdownReport, LedgerError> {
         let (report, flushed) = self.runtime().shut_down_within(grace).await;
-        self.reporting.cancel();
-        self.mounts().keep_failures(&self.servers);
+        self.closed.cancel();
         self.servers.stop().await;
         self.record.close().await.and(flushed).map(|()| report)
     }
@@ -189,14 +153,4 @@ impl std::fmt::Debug for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Host").finish_non_exhaustive()
     }
-}
-
-/// Registers what servers offer. The search tools are registered first, so that no server takes one
-/// of their names.
-fn mount(assembly: &Assembly, mounting: &MountOptions) -> Result<Arc<Fleet>, HostError> {
-    if mounting.searchable {
-        assembly.make_searchable()?;
-    }
-    let servers = assembly.mount(&mounting.clients, mounting.unseen)?;
-    Ok(Arc::new(servers))
 }

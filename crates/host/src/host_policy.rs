@@ -52,6 +52,7 @@ impl HostPolicy {
     }
 
     /// As [`Self::replace`], with the rules of settings that were read elsewhere.
+    #[cfg(feature = "settings")]
     pub(crate) fn replace_with(
         &self,
         read: Result<CedarPolicy, HostError>,
@@ -62,6 +63,7 @@ impl HostPolicy {
     }
 
     /// Why the rules in force are not those that were last asked for, if they are not.
+    #[cfg(feature = "settings")]
     pub(crate) fn kept_because(&self) -> Option<String> {
         let kept = self.kept_because.lock();
         kept.unwrap_or_else(PoisonError::into_inner).clone()

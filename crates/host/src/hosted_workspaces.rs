@@ -13,7 +13,6 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use haft_backends::LocalBackend;
 use haft_contract::{
     BoxFuture, Principal, TenantId, WorkspaceId,
     ops::{NetOps, Operations},
@@ -21,9 +20,11 @@ use haft_contract::{
 use haft_runtime::{Workspace, WorkspaceError, Workspaces};
 use tokio::time::Instant;
 
+#[cfg(feature = "sandbox")]
+use crate::remote_workspace::RemoteWorkspace;
 use crate::{
-    error::{HostError, HostErrorKind, chain},
-    remote_workspace::RemoteWorkspace,
+    directory::Directory,
+    error::{HostError, HostErrorKind},
 };
 
 /// The most workspaces that are held open without a call. Each takes a descriptor, or a connection.
@@ -35,7 +36,7 @@ pub(crate) struct HostedWorkspaces {
     own: Option<Arc<Workspace>>,
     /// What the others are like.
     like: Arc<Workspace>,
-    backend: LocalBackend,
+    directory: Directory,
     net: Arc<dyn NetOps>,
     table: Mutex<Table>,
 }
@@ -67,6 +68,7 @@ enum OpeningMethod {
     /// On this machine, if its directory is still the one with this device and inode.
     Here((u64, u64)),
     /// By connecting to it.
+    #[cfg(feature = "sandbox")]
     Remote(Box<RemoteWorkspace>),
 }
 
@@ -100,7 +102,7 @@ pub struct HostedWorkspace {
 
 /// What a host opens workspaces with that a program adds.
 pub(crate) struct Hosting {
-    pub(crate) backend: LocalBackend,
+    pub(crate) directory: Directory,
     pub(crate) net: Arc<dyn NetOps>,
     /// Whether the workspace that the host was opened with is one.
     pub(crate) has_own: bool,
@@ -112,7 +114,7 @@ impl Hosting {
         Arc::new(HostedWorkspaces {
             own: self.has_own.then(|| Arc::clone(&first)),
             like: first,
-            backend: self.backend,
+            directory: self.directory,
             net: self.net,
             table: Mutex::default(),
         })
@@ -131,21 +133,22 @@ impl HostedWorkspaces {
         root: &Path,
         tenant: &TenantId,
     ) -> Result<Arc<HostedWorkspace>, HostError> {
-        let backend = self
-            .backend
+        let directory = self
+            .directory
             .open_beside(root)
-            .map_err(|error| HostError::config(chain(&error), "name a directory that exists"))?;
-        let operations = backend.operations();
+            .map_err(|why| HostError::config(why, "name a directory that exists"))?;
+        let operations = directory.operations();
         self.register(Registration {
             id: operations.workspace_id(),
             place: Arc::clone(&operations.root),
             root: Arc::clone(&operations.root),
             tenant: tenant.clone(),
-            opened_by: OpeningMethod::Here(backend.root_identity()),
+            opened_by: OpeningMethod::Here(directory.identity()),
         })
     }
 
     /// Adds a directory elsewhere as a workspace of this tenant, or finds it. Connects to nothing.
+    #[cfg(feature = "sandbox")]
     pub(crate) fn add_remote(
         self: &Arc<Self>,
         remote: RemoteWorkspace,
@@ -159,8 +162,8 @@ impl HostedWorkspaces {
             ));
         }
         self.register(Registration {
-            id: WorkspaceId::of_root(&backend, root),
-            place: format!("{}:{root}", backend.as_str()).into(),
+            id: WorkspaceId::of_root(backend, root),
+            place: format!("{backend}:{root}").into(),
             root: root.into(),
             tenant: tenant.clone(),
             opened_by: OpeningMethod::Remote(Box::new(remote)),
@@ -189,8 +192,8 @@ impl HostedWorkspaces {
                 "give every tenant directories of its own",
             ));
         }
-        if let (OpeningMethod::Remote(_), Some(known)) =
-            (&registered.opened_by, table.by_id.get(&registered.id))
+        if let Some(known) = table.by_id.get(&registered.id)
+            && !matches!(registered.opened_by, OpeningMethod::Here(_))
             && known.registered.opened_by != registered.opened_by
             && known.handle.strong_count() > 0
         {
@@ -222,19 +225,24 @@ impl HostedWorkspaces {
         Ok(handle)
     }
 
+    #[cfg_attr(
+        not(feature = "sandbox"),
+        expect(clippy::unused_async, reason = "a directory here is only found")
+    )]
     async fn open_again(&self, known: &Registration) -> Result<Arc<Workspace>, WorkspaceError> {
         let unavailable = |why: &str| {
             WorkspaceError::unavailable(format!("the workspace cannot be opened: {why}"))
         };
         let mut operations: Operations = match &known.opened_by {
             OpeningMethod::Here(identity) => {
-                let backend = self.backend.open_beside(Path::new(&*known.root));
-                let backend = backend.map_err(|error| unavailable(&chain(&error)))?;
-                if backend.root_identity() != *identity {
+                let directory = self.directory.open_beside(Path::new(&*known.root));
+                let directory = directory.map_err(|why| unavailable(&why))?;
+                if directory.identity() != *identity {
                     return Err(unavailable("its directory was replaced by another one"));
                 }
-                backend.operations()
+                directory.operations()
             }
+            #[cfg(feature = "sandbox")]
             OpeningMethod::Remote(remote) => {
                 let connected = RemoteWorkspace::clone(remote).connect().await;
                 let operations = connected.map_err(|error| unavailable(&error.to_string()))?;

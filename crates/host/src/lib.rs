@@ -6,70 +6,107 @@
 //! (pins, logins, server states) is in [`state`]. Nothing is decided here and no call runs here;
 //! errors are [`HostError`]s, and exit codes stay in `cli`.
 
+#[cfg(feature = "settings")]
 pub mod advice;
+#[cfg(feature = "settings")]
 pub mod ancestry;
 pub mod asked_again;
 mod assembly;
 mod builder;
+#[cfg(feature = "settings")]
 pub mod call_lookup;
+#[cfg(feature = "settings")]
 pub mod config;
 mod data_dir;
+#[cfg(feature = "settings")]
 mod desktop;
+mod directory;
+mod embedded_texts;
 pub mod error;
 mod first_answer;
+#[cfg(feature = "settings")]
 mod follow_trust;
+#[cfg(feature = "settings")]
 pub mod grant_history;
 mod host;
 mod host_policy;
 mod hosted_workspaces;
+#[cfg(feature = "settings")]
 pub mod mount;
+mod mounting;
 pub mod orphans;
+#[cfg(feature = "settings")]
 mod other_places;
+#[cfg(feature = "settings")]
 mod own_tools;
+#[cfg(feature = "settings")]
 pub mod package_versions;
 pub mod question;
 mod readiness;
 mod record;
+#[cfg(feature = "settings")]
 pub mod record_file;
+#[cfg(feature = "settings")]
 pub mod record_migration;
+#[cfg(feature = "settings")]
 pub mod record_size;
+#[cfg(feature = "settings")]
 pub mod recorded_question;
+#[cfg(feature = "settings")]
 pub mod relative_time;
+#[cfg(feature = "sandbox")]
 mod remote_workspace;
+#[cfg(feature = "settings")]
 pub mod replay;
 pub mod rules;
 pub mod screen_text;
+#[cfg(feature = "settings")]
 mod script_secrets;
+#[cfg(feature = "settings")]
 pub mod selected_calls;
+#[cfg(feature = "settings")]
 pub mod state;
 pub mod suggest;
+#[cfg(feature = "settings")]
 pub mod this_workspace;
+#[cfg(feature = "settings")]
 pub mod todo_lists;
+#[cfg(feature = "sandbox")]
 pub mod undo;
+#[cfg(feature = "webhook")]
 mod webhook;
+#[cfg(feature = "settings")]
 mod why_shown;
 pub mod workspace;
+#[cfg(feature = "settings")]
 mod workspaces_by_caller;
 
 /// An MCP server to mount, with the settings of an entry of `[[mcp.servers]]`.
+#[cfg(feature = "settings")]
 pub use self::config::mcp::ServerSettings as McpServer;
+#[cfg(feature = "sandbox")]
+pub use self::remote_workspace::RemoteWorkspace;
+#[cfg(feature = "webhook")]
+pub use self::webhook::{Webhook, WebhookError, WebhookKey};
 pub use self::{
     assembly::{Assembly, problem},
     builder::HostBuilder,
     data_dir::platform_data_dir,
-    desktop::DesktopApprover,
+    directory::DirectoryOptions,
     error::{HostError, HostErrorKind},
     first_answer::FirstAnswer,
     host::Host,
     host_policy::HostPolicy,
     hosted_workspaces::{HostedWorkspace, MAX_OPEN_WORKSPACES},
+    record::{Record, RecordOptions},
+    workspace::WorkspaceSource,
+};
+#[cfg(feature = "settings")]
+pub use self::{
+    desktop::DesktopApprover,
     other_places::OtherPlaces,
     own_tools::{
         ConfiguredScript, ScriptEntry, ToolThatIsOff, configured_scripts, off_until_named,
     },
-    record::{Record, RecordOptions},
-    remote_workspace::RemoteWorkspace,
-    webhook::{Webhook, WebhookError, WebhookKey},
     why_shown::WhyShown,
-    workspace::WorkspaceSource,
 };

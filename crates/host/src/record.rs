@@ -1,6 +1,9 @@
 //! The record in the data directory. Opening it settles what an earlier run left open; closing it
 //! removes what need not be kept any longer.
 
+#[cfg(feature = "settings")]
+mod of_settings;
+
 use std::{path::PathBuf, sync::Arc};
 
 use haft_contract::{
@@ -14,7 +17,6 @@ use haft_ledger::{
 use haft_runtime::{PolicyGrantFinder, SystemClock};
 
 use crate::{
-    config::{ConfigPlaces, Settings},
     error::{HostError, HostErrorKind, chain},
     orphans,
 };
@@ -48,24 +50,6 @@ impl RecordOptions {
             max_queued_bytes: MAX_QUEUED_BYTES,
             secrets: Vec::new(),
             retention: None,
-        }
-    }
-
-    /// The record for these settings.
-    pub fn of(settings: &Settings) -> Self {
-        Self {
-            max_queued_bytes: settings.queue_bytes,
-            retention: Some(settings.retention),
-            ..Self::of_places(&settings.places)
-        }
-    }
-
-    /// The record in the program's data directory.
-    fn of_places(places: &ConfigPlaces) -> Self {
-        Self {
-            database: places.database.clone(),
-            artifacts: places.artifacts.clone(),
-            ..Self::new(&places.data_dir, places.tenant.clone())
         }
     }
 
@@ -153,16 +137,6 @@ impl Record {
             recovery,
             retention: options.retention,
         })
-    }
-
-    /// Opens the record of a data directory, to look at its contents.
-    pub async fn open_to_look(places: &ConfigPlaces) -> Result<Self, HostError> {
-        Self::open(RecordOptions::of_places(places)).await
-    }
-
-    /// Whether anything has been recorded.
-    pub fn exists(places: &ConfigPlaces) -> bool {
-        places.database.is_some() || places.data_dir.join(DIRECTORY).exists()
     }
 
     /// The grants that hold now and can change a policy's answer to a question.

@@ -13,7 +13,7 @@ use haft_contract::{
     host::{GrantBreadth, GrantProposal, Policy as _, Question, Verdict},
 };
 // One definition of deceptive characters, for text on a terminal and in a client's form.
-use haft_mcp::foreign::is_deceptive;
+use haft_contract::displayed::is_deceptive;
 use haft_policy::{
     CedarPolicy, PolicySource,
     grant::{is_never_offered, narrowest_rules},

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use futures::FutureExt as _;
+use futures_util::FutureExt as _;
 use haft_contract::{
     BoxFuture, Principal, SealedPlan,
     erased::ErasedApprover,

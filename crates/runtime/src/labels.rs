@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use futures::FutureExt as _;
+use futures_util::FutureExt as _;
 use haft_contract::{
     ErrorKind, Label, Labels, Principal, SessionId, TenantId, ToolError, host::Ledger,
     label::MAX_PROVIDERS, surface::NextStep,

@@ -280,7 +280,7 @@ fn wanted(accesses: &[Access]) -> BTreeMap<String, Mode> {
 
 #[cfg(test)]
 mod tests {
-    use futures::FutureExt as _;
+    use futures_util::FutureExt as _;
 
     use super::*;
 

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use futures::FutureExt as _;
+use futures_util::FutureExt as _;
 use haft_contract::{
     Access, ErrorKind, PlanDigest, SealedPlan, ToolError, WorkPath,
     access::{Command, CommandAccess, PathMode},

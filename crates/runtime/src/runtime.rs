@@ -3,7 +3,7 @@
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use futures::FutureExt as _;
+use futures_util::FutureExt as _;
 use haft_contract::{
     CallEvent, CallId, CallRequest, ErrorKind, Outcome, Principal, ProviderId, ToolError,
     WorkspaceId,

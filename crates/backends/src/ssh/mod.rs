@@ -5,76 +5,30 @@
 //! Haft's own helper (`remote/`), which is uploaded once (`upload.rs`, `client_program/`). The command line is
 //! constant: no path, argument or byte of a call is ever on it, everything is sent in frames. Must
 //! not fall back to anything less: no helper, no workspace.
+//!
+//! Without the feature `ssh` there are only the settings, so that a configuration can still be read.
 
+#[cfg(feature = "ssh")]
+mod backend;
+#[cfg(feature = "ssh")]
 mod connect;
 mod destination;
+#[cfg(feature = "ssh")]
 mod diagnose;
 mod options;
+#[cfg(feature = "ssh")]
 mod program;
+#[cfg(feature = "ssh")]
 mod upload;
 
-use std::sync::Arc;
-
-use haft_contract::ops::{BackendId, Operations};
-
-use self::connect::SshPlace;
+#[cfg(feature = "ssh")]
+pub use self::backend::SshBackend;
 pub use self::{
     destination::{Destination, DestinationError},
     options::{SshOptions, SshOptionsError},
 };
-use crate::{
-    client_program::ProgramConnect,
-    remote::{ConnectError, RemoteBackend},
-};
-
-/// A workspace over SSH.
-#[derive(Debug, Clone, Copy)]
-pub struct SshBackend;
-
-impl SshBackend {
-    /// Connects and opens a workspace. A root that does not start with `/`, or starts with `~/`, is
-    /// relative to the directory that a login starts in.
-    pub async fn connect(options: SshOptions, root: &str) -> Result<Operations, ConnectError> {
-        let backend = BackendId::new(&ssh_id(&options.destination));
-        let remote = options.remote.clone();
-        let invalid = |error| ConnectError::new(format!("{error}"));
-        options.check().map_err(invalid)?;
-        let connect = ProgramConnect::new(SshPlace(options)).await?;
-        RemoteBackend::connect(backend, Arc::new(connect), below_login(root), remote).await
-    }
-}
 
 /// What a machine's back end is called in plans and in the record.
 pub fn ssh_id(destination: &Destination) -> String {
     format!("ssh:{}", destination.host())
-}
-
-/// The helper starts in the login directory, so paths below it need no prefix.
-fn below_login(root: &str) -> &str {
-    match root.strip_prefix("~/") {
-        Some("") => ".",
-        Some(rest) => rest,
-        None if root == "~" || root.is_empty() => ".",
-        None => root,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::below_login;
-
-    #[test]
-    fn the_home_directory_is_where_a_login_starts() {
-        for (root, expect) in [
-            ("/srv/app", "/srv/app"),
-            ("~", "."),
-            ("~/", "."),
-            ("~/src/app", "src/app"),
-            ("src/app", "src/app"),
-            ("", "."),
-            ("/srv/~/x", "/srv/~/x"),
-        ] {
-            assert_eq!(below_login(root), expect, "{root}");
-        }
-    }
 }

@@ -228,7 +228,7 @@ fn provider(name: &str) -> Result<ProviderId, Stop> {
 fn find<'t>(tools: &'t Snapshot, assembly: &Assembly, name: &str) -> Result<&'t Arc<Entry>, Stop> {
     tools.get(name).ok_or_else(|| {
         let near = tools.nearest(name);
-        let hint = match (assembly.mounts.about_unknown(name), near.first()) {
+        let hint = match (assembly.mounts().about_unknown(name), near.first()) {
             (Some(Unknown::Unseen(hint) | Unknown::Other(hint)), _) => hint,
             (None, Some(near)) => format!("did you mean `{near}`?"),
             (None, None) => "`haft tools` lists the tools".to_owned(),

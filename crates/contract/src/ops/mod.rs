@@ -6,6 +6,7 @@
 //! them beneath a directory it holds open and follows a symlink only in [`FileOps::resolve`].
 
 mod changes;
+mod empty_workspace;
 mod files;
 mod net;
 mod process;
@@ -56,6 +57,23 @@ pub struct Operations {
 }
 
 impl Operations {
+    /// A workspace in which there is nothing: no files, no processes, no network. Its root is only a
+    /// name, as an absolute path. For programs whose tools only reach their own services.
+    pub fn none(root: &str) -> Self {
+        let empty = Arc::new(empty_workspace::EmptyWorkspace);
+        Self {
+            backend: BackendId::new("none"),
+            root: Arc::from(root),
+            tiers: Vec::new(),
+            files: Arc::<empty_workspace::EmptyWorkspace>::clone(&empty),
+            processes: Arc::<empty_workspace::EmptyWorkspace>::clone(&empty),
+            search: empty,
+            changes: None,
+            repository: None,
+            world: World::none(),
+        }
+    }
+
     /// The id of this workspace, for a host that does not keep a list of workspaces.
     pub fn workspace_id(&self) -> WorkspaceId {
         WorkspaceId::of_root(&self.backend, &self.root)

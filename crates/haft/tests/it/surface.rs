@@ -21,7 +21,10 @@ const EMBEDDED: [&str; 11] = [
 const OF_THE_PROGRAM: [(&str, &str); 15] = [
     ("contract/src/surface.rs", "the one place for both"),
     ("host/src/advice.rs", "hints of `haft call`"),
-    ("host/src/builder.rs", "notes about a configuration file"),
+    (
+        "host/src/builder/of_settings.rs",
+        "notes about a configuration file",
+    ),
     ("host/src/config/", "configuration files"),
     ("host/src/desktop.rs", "questions of a configured program"),
     ("host/src/follow_trust.rs", "trusted files"),

@@ -9,7 +9,6 @@ use std::{collections::BTreeMap, fmt};
 
 use haft_backends::{container::backend_id, ssh::ssh_id};
 use haft_contract::{AgentId, Principal, SessionKind, ops::BackendId};
-use haft_policy::PolicySource;
 
 use super::{
     Settings,
@@ -17,10 +16,10 @@ use super::{
     file::{Reader, Table, Value},
     ssh::SshSettings,
 };
-use crate::error::HostError;
-
-/// The longest name of a back end.
-const MAX_NAME_BYTES: usize = 64;
+use crate::{
+    error::HostError,
+    remote_workspace::{id_at, is_name},
+};
 
 /// The word for the directory on this machine.
 const LOCAL: &str = "local";
@@ -67,11 +66,6 @@ impl BackendName {
         let kind = BackendKind::ALL
             .into_iter()
             .find(|known| known.as_str() == kind)?;
-        Self::named(kind, name)
-    }
-
-    /// A back end with a name of its own, if it is one.
-    pub(crate) fn named(kind: BackendKind, name: &str) -> Option<Self> {
         is_name(name).then(|| Self::Named(kind, name.to_owned()))
     }
 
@@ -84,13 +78,9 @@ impl BackendName {
         }
     }
 
-    /// Its id in plans and in the record. A name is part of it, so that back ends at one address
-    /// (other ports, other users) share no grant and no lock. No address has a `#`.
+    /// Its id in plans and in the record.
     pub fn id_at(&self, address: &str) -> BackendId {
-        match self {
-            Self::Local | Self::Plain(_) => BackendId::new(address),
-            Self::Named(_, name) => BackendId::new(&format!("{address}#{name}")),
-        }
+        id_at(address, self.name())
     }
 
     /// The name of its table, if it has one of its own.
@@ -110,11 +100,6 @@ impl fmt::Display for BackendName {
             Self::Named(kind, name) => write!(f, "{}:{name}", kind.as_str()),
         }
     }
-}
-
-fn is_name(text: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    !text.is_empty() && text.len() <= MAX_NAME_BYTES && text.chars().all(plain)
 }
 
 /// A workspace that is not on this machine, and how to reach it.
@@ -352,32 +337,6 @@ impl Backends {
         };
         agents.chain(sessions).map(line).collect()
     }
-}
-
-/// Refuses texts that send somebody to another back end, for a program that opens its workspace
-/// itself: it would not go there.
-pub(crate) fn refuse_backends(sources: &[PolicySource]) -> Result<(), HostError> {
-    for source in sources {
-        let Ok(file) = source.text.parse::<toml::Table>() else {
-            continue; // Whoever reads the rules says what is wrong with it.
-        };
-        for kind in ["agents", "sessions"] {
-            let sections = file.get(kind).and_then(toml::Value::as_table);
-            let mut sections = sections.into_iter().flatten();
-            let named = sections.find(|(_, section)| section.get("backend").is_some());
-            if let Some((name, _)) = named {
-                return Err(HostError::config(
-                    format!(
-                        "{}: `backend` in [{kind}.{name}] has no effect in a program that opens its \
-                         workspace itself",
-                        source.name
-                    ),
-                    "leave it out, and give the program the workspace it is to work in",
-                ));
-            }
-        }
-    }
-    Ok(())
 }
 
 impl Settings {

@@ -18,7 +18,7 @@ use std::{
 
 use haft_backends::{LocalBackend, LocalOptions};
 use haft_contract::{
-    Deadline, WorkPath,
+    Deadline, UserId, WorkPath,
     future::BoxFuture,
     ops::{SandboxMode, Tier},
     surface::NextStep,
@@ -122,6 +122,16 @@ impl MountPlan {
             servers,
             defaults: Arc::new(defaults),
         }
+    }
+
+    /// A plan without servers.
+    pub fn none() -> Self {
+        let defaults = MountDefaults {
+            sandbox: SandboxOptions::default(),
+            data_dir: PathBuf::new(),
+            logins: LoginOwner::local(UserId::local()),
+        };
+        Self::new(Vec::new(), defaults)
     }
 
     /// The plan for the servers in the settings.

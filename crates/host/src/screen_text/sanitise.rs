@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 // One list of deceptive characters, for text on a terminal and in a client's form.
-pub use haft_mcp::foreign::is_deceptive;
+pub use haft_contract::displayed::is_deceptive;
 
 /// Multi-line text: line ends and tabs stay, everything else that is not what it looks like is
 /// escaped.

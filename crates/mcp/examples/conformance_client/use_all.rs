@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use futures::future::join_all;
+use futures_util::future::join_all;
 use haft_contract::future::BoxFuture;
 use haft_mcp::{
     client::{AskError, Client, ClientAbilities, Question, QuestionKind},

@@ -160,7 +160,7 @@ async fn load(house: &House, each: usize) -> Tally {
     let clients = kinds
         .into_iter()
         .map(|(over, era)| client(house, over, era, each));
-    let tallies = futures::future::join_all(clients).await;
+    let tallies = futures_util::future::join_all(clients).await;
     tallies
         .into_iter()
         .fold(Tally::default(), |all, one| Tally {

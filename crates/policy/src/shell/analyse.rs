@@ -18,10 +18,11 @@ use super::{
     legible::is_legible,
     limits::{MAX_COMMANDS, MAX_WRAPPERS, Refusal},
     may_name::{BEFORE_PATHS, may_be_protected, may_name, paths_in, without_option},
+    opinion,
     options::has,
-    parse::{Assignment, ParsedCommand, Redirection, parse},
+    parse,
+    parsed::{Assignment, FlatCommand, ParsedCommand, Redirection, SecondOpinion},
     quoted_path::quoted_paths,
-    second::{FlatCommand, SecondOpinion, opinion},
     segment::{Segment, name_of},
     star::{runs_files, unlisted},
     table::{KnownCommand, known},
@@ -41,6 +42,9 @@ const STANDARD: [&str; 6] = [
     "/usr/sbin/",
     "/usr/local/sbin/",
 ];
+
+/// Whether there is a parser. Without one, no command is understood, so none is allowed.
+const CAN_READ_COMMANDS: bool = cfg!(feature = "shell");
 
 /// What is known about a command before it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +68,10 @@ impl Analysis {
 /// Analyses a command that runs in `cwd` of a workspace; `root` is the workspace's absolute path as
 /// people know it.
 pub fn analyse(command: &Command, cwd: &WorkPath, root: &str) -> Result<Analysis, Refusal> {
+    if !CAN_READ_COMMANDS {
+        // Not even one whose words are known: some of them run others.
+        return Err(Refusal::NoParser);
+    }
     let root = if root.starts_with('/') { root } else { "/" };
     let mut analyst = Analyst {
         directories: Directories::new(root, cwd),

@@ -13,7 +13,7 @@ use super::{
     git_settings::overrides_settings,
     launcher::launched,
     leads_out::leads_out,
-    parse::{Assignment, Redirection},
+    parsed::{Assignment, Redirection},
     remade::finds_what_is_remade,
     routine::known_words,
     segment::name_of,

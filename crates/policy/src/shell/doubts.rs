@@ -3,7 +3,7 @@
 use super::{
     concern::is_scratch,
     options::has,
-    parse::Assignment,
+    parsed::Assignment,
     unclear::UnclearReason,
     word::{Value, Word},
 };

@@ -1,7 +1,7 @@
 //! Settings that are given to git for one command. One of them can make any command of git run or
 //! delete something else: `git -c alias.z=gc z`, `git -c gc.pruneExpire=now commit`.
 
-use super::{parse::Assignment, word::Word};
+use super::{parsed::Assignment, word::Word};
 
 /// Settings that change only what is shown or recorded.
 const HARMLESS: [&str; 10] = [

@@ -1,6 +1,11 @@
 //! How large a script may be before it is refused unread. All limits are counts, never times:
 //! policy reads no clock, and the same script must get the same answer on a busy machine.
 
+#![cfg_attr(
+    not(any(test, feature = "shell")),
+    expect(dead_code, reason = "most of them are limits of the parsers")
+)]
+
 use std::fmt;
 
 /// The largest script, in bytes.
@@ -54,6 +59,8 @@ pub enum Refusal {
     TooMuchWork,
     /// Both parsers say that it is not a script.
     Syntax,
+    /// The program was built without the feature `shell`, so there is nothing to read it with.
+    NoParser,
 }
 
 impl fmt::Display for Refusal {
@@ -71,6 +78,9 @@ impl fmt::Display for Refusal {
             }
             Self::TooMuchWork => f.write_str("it takes too long to read"),
             Self::Syntax => f.write_str("it is not a complete shell script"),
+            Self::NoParser => f.write_str(
+                "this program was built without the feature `shell`, so it cannot read commands",
+            ),
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::protected::protecting_rule;
 
 use super::{
-    parse::Redirection,
+    parsed::Redirection,
     touch::{Directories, PathTarget},
     word::Word,
 };

@@ -5,6 +5,8 @@
 //! and asks; what exceeds the limits is refused. The parser only ever makes an answer stricter: the
 //! sandbox decides what a command *can* do.
 //!
+//! Without the feature `shell` there is no parser, and every command is refused.
+//!
 //! Read in this order: `parse` (script to simple commands), `wrapper` (commands inside commands),
 //! `entry`, `table`, `star` and `hazard` (what is known about programs), `touch` and `changes`
 //! (files), `concern` and `legible` (what presets ask about), `second` (the other parser),
@@ -26,17 +28,23 @@ mod leads_out;
 mod legible;
 mod limits;
 mod may_name;
+#[cfg(not(feature = "shell"))]
+mod no_parser;
 mod options;
+#[cfg(feature = "shell")]
 mod parse;
+mod parsed;
 mod quoted_path;
 mod remade;
 mod routine;
 mod routine_check;
+#[cfg(feature = "shell")]
 mod second;
 mod segment;
 mod star;
 mod table;
 mod touch;
+#[cfg(feature = "shell")]
 mod tree;
 mod unclear;
 mod whole_lines;
@@ -49,6 +57,11 @@ pub use entry::Class;
 pub use limits::Refusal;
 pub use segment::Segment;
 pub use unclear::UnclearReason;
+
+#[cfg(not(feature = "shell"))]
+use no_parser::{opinion, parse};
+#[cfg(feature = "shell")]
+use {parse::parse, second::opinion};
 
 pub(crate) use segment::{family, name_of};
 pub(crate) use star::{

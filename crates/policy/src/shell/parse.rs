@@ -13,6 +13,7 @@ use super::{
         MAX_BYTES, MAX_COMMANDS, MAX_DEPTH, MAX_NESTING, MAX_NODES, MAX_OPEN_BRACKETS, Refusal,
     },
     options::has,
+    parsed::{Assignment, ParsedCommand, ParsedScript, Redirection},
     tree::{opened, tree},
     unclear::UnclearReason,
     word::{Value, Word},
@@ -22,43 +23,6 @@ use super::{
 const STATEMENTS: &str = "command redirected_statement list pipeline negated_command if_statement \
      while_statement compound_statement subshell test_command declaration_command for_statement \
      case_statement function_definition variable_assignment variable_assignments";
-
-/// A simple command, or another statement, which `unclear` then says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ParsedCommand {
-    /// As written.
-    pub(super) text: String,
-    pub(super) assignments: Vec<Assignment>,
-    /// The program and its arguments; empty if there is only an assignment or a redirection.
-    pub(super) words: Vec<Word>,
-    pub(super) redirections: Vec<Redirection>,
-    /// Redirections and here-documents, as written.
-    pub(super) beside: Vec<String>,
-    pub(super) unclear: Vec<UnclearReason>,
-}
-
-/// A variable set for one command or for the rest of the script.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Assignment {
-    pub(super) name: String,
-    pub(super) raw: String,
-    /// Whether its value is known.
-    pub(super) literal: bool,
-}
-
-/// A redirection to or from a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Redirection {
-    pub(super) operator: String,
-    pub(super) target: Word,
-}
-
-#[derive(Debug)]
-pub(super) struct ParsedScript {
-    pub(super) commands: Vec<ParsedCommand>,
-    /// Whether the whole text parsed as a script.
-    pub(super) complete: bool,
-}
 
 pub(super) fn parse(script: &str) -> Result<ParsedScript, Refusal> {
     if script.len() > MAX_BYTES {

@@ -16,21 +16,8 @@ use brush_parser::{
 
 use super::{
     limits::{MAX_SECOND_BRACKETS, MAX_SECOND_BYTES, MAX_SECOND_GROUPS, MAX_SECOND_OPENERS},
-    parse::ParsedCommand,
+    parsed::{FlatCommand, SecondOpinion},
 };
-
-/// The second parser's verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SecondOpinion {
-    /// The same commands with the same words.
-    Agrees,
-    /// Different commands or words.
-    Differs,
-    /// It is not a script.
-    Refuses,
-    /// It was not asked.
-    Silent,
-}
 
 /// Compares what the first parser found with what the second one finds.
 pub(super) fn opinion(script: &str, commands: &[FlatCommand]) -> SecondOpinion {
@@ -87,32 +74,10 @@ fn groups(script: &str) -> usize {
         .count()
 }
 
-/// A command in a form common to both parsers.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct FlatCommand {
-    assignments: Vec<String>,
-    words: Vec<String>,
-    redirections: usize,
-}
-
 enum Read {
     Refused,
     Unknown,
     Commands(Vec<FlatCommand>),
-}
-
-impl FlatCommand {
-    pub(super) fn of(simple: &ParsedCommand) -> Self {
-        Self {
-            assignments: simple
-                .assignments
-                .iter()
-                .map(|assignment| assignment.raw.clone())
-                .collect(),
-            words: simple.words.iter().map(|word| word.raw.clone()).collect(),
-            redirections: simple.redirections.len(),
-        }
-    }
 }
 
 fn read(script: &str) -> Read {

@@ -10,7 +10,7 @@ use crate::protected::protecting_rule;
 use super::{
     changes::is_flag,
     options::has,
-    parse::Redirection,
+    parsed::Redirection,
     word::{Value, Word},
 };
 

@@ -3,7 +3,8 @@
 
 use super::{
     limits::{MAX_BYTES_ALONE, MAX_LINES_ALONE},
-    parse::{ParsedCommand, parse},
+    parse,
+    parsed::ParsedCommand,
 };
 
 /// The commands of the lines that are complete by themselves, up to the first that never ends.

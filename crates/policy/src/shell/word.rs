@@ -1,4 +1,8 @@
 //! One word of a command: what it expands to, as far as that is known before it runs.
+#![cfg_attr(
+    not(any(test, feature = "shell")),
+    expect(dead_code, reason = "most words come from a parser")
+)]
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Word {

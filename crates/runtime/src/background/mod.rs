@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use futures::future::join_all;
+use futures_util::future::join_all;
 use haft_contract::{
     ErrorKind, Principal, ToolError, WorkspaceId,
     access::RunningCommand,

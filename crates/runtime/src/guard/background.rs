@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::future::join_all;
+use futures_util::future::join_all;
 use haft_contract::{
     Access, BoxFuture, ErrorKind, ToolError,
     access::{ProcessAct, RunningCommand},

@@ -5,7 +5,7 @@
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
-use futures::FutureExt as _;
+use futures_util::FutureExt as _;
 use haft_contract::{
     Access, CallEvent, ErrorKind, Labels, Masks, Plan, SealedPlan, ToolError,
     host::{Decision, Grant, Verdict},

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use futures::FutureExt as _;
+use futures_util::FutureExt as _;
 use haft_contract::{
     BoxFuture, CallContext, CallEvent, Effects, ErrorKind, ToolError,
     context::{CallParts, RunLimits as _},

@@ -2,7 +2,7 @@
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use futures::FutureExt as _;
+use futures_util::FutureExt as _;
 use haft_contract::{
     Access, CallEvent, CallId, Effects, ErrorKind, Terminal, ToolError, WorkPath, ops::Stream,
 };
@@ -148,7 +148,8 @@ fn check(cases: Vec<Case>) {
     runtime.block_on(async {
         let harness = harness(&cases);
         let ended =
-            futures::future::join_all(cases.iter().map(|case| one(&harness, case.clone()))).await;
+            futures_util::future::join_all(cases.iter().map(|case| one(&harness, case.clone())))
+                .await;
         assert_eq!(harness.runtime.in_flight(), 0);
         for ((call, returned), case) in ended.into_iter().zip(&cases) {
             let settled: Vec<_> = harness

@@ -258,7 +258,7 @@ async fn a_call_that_is_dropped_at_any_moment_leaves_no_question_behind() {
     for polls in 1..40 {
         let mut call = Box::pin(questions.harness.call("act", json!({ "polls": polls })));
         for _ in 0..polls {
-            assert!(futures::poll!(&mut call).is_pending());
+            assert!(futures_util::poll!(&mut call).is_pending());
             asked += usize::from(!questions.pending().await.is_empty());
             tokio::task::yield_now().await;
         }

@@ -1,6 +1,7 @@
 //! Who works where, by configuration alone; and every mistake in it, in words.
 
 use haft_contract::{SessionId, UserId};
+use haft_policy::PolicySource;
 
 use super::*;
 use crate::config::file;
@@ -183,17 +184,4 @@ fn of_two_files_each_name_is_defined_once_and_your_own_says_first_who_works_wher
         twice.to_string().contains("two files have [ssh.build]"),
         "{twice}"
     );
-}
-
-#[test]
-fn a_program_that_opens_its_workspace_itself_refuses_them() {
-    let source = |text: &str| [PolicySource::new("rules", text)];
-    assert!(refuse_backends(&source("[agents.x]\npreset = \"careful\"\n")).is_ok());
-    for text in [
-        "[agents.x]\nbackend = \"local\"\n",
-        "[sessions.dm]\nbackend = \"ssh:a\"\n",
-    ] {
-        let refused = refuse_backends(&source(text)).unwrap_err().to_string();
-        assert!(refused.contains("rules: `backend` in ["), "{refused}");
-    }
 }

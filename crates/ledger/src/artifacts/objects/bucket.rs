@@ -2,7 +2,7 @@
 
 use std::{future::Future, net::IpAddr, time::Duration};
 
-use futures::stream::{self, BoxStream, StreamExt as _};
+use futures_util::stream::{self, BoxStream, StreamExt as _};
 use haft_contract::host::ArtifactId;
 use object_store::{
     BackoffConfig, ClientOptions, GetOptions, GetResult, MultipartUpload, ObjectMeta,

@@ -6,7 +6,7 @@
 
 use std::collections::BinaryHeap;
 
-use futures::stream::{BoxStream, StreamExt as _};
+use futures_util::stream::{BoxStream, StreamExt as _};
 use haft_contract::host::{LedgerError, LedgerErrorKind, Timestamp};
 use object_store::{ObjectMeta, path::Path};
 

@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use haft_contract::{
     BoxFuture,
     host::{

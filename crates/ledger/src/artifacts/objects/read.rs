@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use futures::stream::StreamExt as _;
+use futures_util::stream::StreamExt as _;
 use haft_contract::{
     BoxFuture,
     host::{ArtifactId, LedgerError, ReadArtifact},

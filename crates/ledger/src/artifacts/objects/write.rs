@@ -2,7 +2,7 @@
 
 use std::{fs::File, io::Write as _, os::unix::fs::FileExt as _, sync::Arc, time::Duration};
 
-use futures::stream::{FuturesUnordered, StreamExt as _};
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use haft_contract::{
     BoxFuture,
     host::{ArtifactId, LedgerError, LedgerErrorKind, WriteArtifact},

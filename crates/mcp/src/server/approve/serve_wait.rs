@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use futures::future::FutureExt as _;
+use futures_util::future::FutureExt as _;
 use haft_contract::{Outcome, future::BoxFuture, host::Timestamp, progress::RenderedProgress};
 use serde_json::Value;
 use tokio::time::Instant;

@@ -166,7 +166,7 @@ impl Fleet {
     pub async fn stop(&self) {
         self.stop.cancel();
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
-        let all = futures::future::join_all(tasks);
+        let all = futures_util::future::join_all(tasks);
         if tokio::time::timeout(STOP_WITHIN, all).await.is_err() {
             tracing::warn!("not every mounted server ended in time");
         }

@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::future::join_all;
+use futures_util::future::join_all;
 use haft_contract::{ErrorKind, Outcome, Terminal};
 use haft_mcp::{
     client::Client,

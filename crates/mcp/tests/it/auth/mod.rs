@@ -140,7 +140,7 @@ async fn fifty_callers_of_an_expired_token_make_one_refresh() {
         let credential = if number % 2 == 0 { &credential } else { &other };
         credential.token()
     });
-    let tokens = futures::future::join_all(callers).await;
+    let tokens = futures_util::future::join_all(callers).await;
     assert_eq!(setup.fixture.refreshes.load(Ordering::SeqCst), 1);
     let first = tokens[0].clone().unwrap();
     assert_ne!(first, old);
@@ -180,7 +180,7 @@ async fn a_refused_token_is_refreshed_once_for_everybody_it_was_refused_to() {
             Some(sent.clone()),
         ))
     });
-    let nexts = futures::future::join_all(refusals).await;
+    let nexts = futures_util::future::join_all(refusals).await;
     assert_eq!(nexts, [RefusalResponse::TryAgain; 10]);
     assert_eq!(setup.fixture.refreshes.load(Ordering::SeqCst), 1);
     let token = credential.token().await.unwrap();

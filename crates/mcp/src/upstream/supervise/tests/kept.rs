@@ -108,7 +108,7 @@ async fn a_server_is_given_so_many_requests_and_no_more() {
     bench.accept("a");
     bench.until("a", |status| status.counts.tools == 1).await;
     let asked: Vec<_> = (0..20).map(|_| bench.ask("a", "say")).collect();
-    let all = futures::future::join_all(asked).await;
+    let all = futures_util::future::join_all(asked).await;
     let busy = all
         .iter()
         .filter(|one| matches!(one, Err(RequestError::Busy(5))))
