@@ -502,7 +502,7 @@ impl HaftBuilder<ManyWorkspaces> {
 
 impl<W> HaftBuilder<W> {
     /// Opens everything.
-    async fn open(self) -> Result<Host, HostError> {
+    async fn open(mut self) -> Result<Host, HostError> {
         let user = UserId::parse(&self.user).map_err(unusable_name)?;
         let agent = AgentId::parse(&self.agent).map_err(unusable_name)?;
         let data_dir = self.checked_data_dir()?;
