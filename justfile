@@ -68,9 +68,9 @@ public-api:
 build-cost *args:
     cargo run --package haft-testkit --example build_cost --locked --quiet -- {{ args }}
 
-# Every library crate as it would be published; nothing is built or sent.
+# Every library crate as it would be published, and a project of somebody else, built and run against those packages.
 package:
-    cargo package --workspace --exclude haft-cli --exclude haft-agents --exclude haft-testkit --no-verify --locked
+    cargo run --package haft-testkit --example outside --locked --quiet
 
 # Licences, banned crates and sources of the dependency graph.
 deny:

@@ -55,7 +55,11 @@ pub(crate) async fn run() -> Result<Vec<String>, Box<dyn std::error::Error>> {
     // The record is asked by tenant.
     for (tenant, _) in places {
         let tenant = TenantId::parse(tenant)?;
-        let calls = host.ledger().calls(&tenant, &CallQuery::default()).await?;
+        let query = CallQuery {
+            limit: 100,
+            ..CallQuery::default()
+        };
+        let calls = host.ledger().calls(&tenant, &query).await?;
         said.push(format!("on record for {tenant}: {} calls", calls.len()));
     }
 

@@ -44,6 +44,7 @@ use self::no_servers::ServersToMount;
 use self::servers::ServersToMount;
 use crate::{
     closures::{AskWith, ListenWith},
+    elsewhere::{CheckedLocation, WorkspaceLocation},
     embedded::Haft,
     host::Host,
 };
@@ -69,7 +70,7 @@ pub type HostBuilder = HaftBuilder<ManyWorkspaces>;
 #[must_use = "nothing is opened before `build`"]
 pub struct HaftBuilder<W = SingleWorkspace> {
     /// The only workspace, if there is to be one.
-    workspace: Option<PathBuf>,
+    workspace: Option<WorkspaceLocation>,
     makes: PhantomData<fn() -> W>,
     local: DirectoryOptions,
     operations: Option<Operations>,
@@ -90,7 +91,7 @@ pub struct HaftBuilder<W = SingleWorkspace> {
 }
 
 impl<W> HaftBuilder<W> {
-    fn of(workspace: Option<PathBuf>) -> Self {
+    fn of(workspace: Option<WorkspaceLocation>) -> Self {
         Self {
             workspace,
             makes: PhantomData,
@@ -422,20 +423,18 @@ impl<W> HaftBuilder<W> {
                 )
             })?,
         };
-        if let (None, Some(workspace)) = (&self.operations, &self.workspace) {
-            check_apart(&data_dir, workspace)?;
-        }
         Ok(Some(data_dir))
     }
 }
 
 impl HaftBuilder {
-    pub(crate) fn new(workspace: &Path) -> Self {
-        Self::of(Some(workspace.to_owned()))
+    pub(crate) fn new(workspace: WorkspaceLocation) -> Self {
+        Self::of(Some(workspace))
     }
 
-    /// The files, processes and search of another back end, such as a machine over SSH. The
-    /// workspace is then whatever that back end has open, and [`local`](Self::local) has no effect.
+    /// The files, processes and search of a back end of your own. The workspace is then whatever that
+    /// back end has open, and [`local`](Self::local) has no effect. For another machine and for a
+    /// container there are `Ssh` and `Container`.
     ///
     /// ```
     /// # use haft::prelude::*;
@@ -503,10 +502,17 @@ impl HaftBuilder<ManyWorkspaces> {
 
 impl<W> HaftBuilder<W> {
     /// Opens everything.
-    async fn open(self) -> Result<Host, HostError> {
+    async fn open(mut self) -> Result<Host, HostError> {
         let user = UserId::parse(&self.user).map_err(unusable_name)?;
         let agent = AgentId::parse(&self.agent).map_err(unusable_name)?;
         let data_dir = self.checked_data_dir()?;
+        let workspace = self.workspace.take().map(WorkspaceLocation::check);
+        let workspace = workspace.transpose()?;
+        if let (None, Some(CheckedLocation::Directory(root)), Some(data_dir)) =
+            (&self.operations, &workspace, &data_dir)
+        {
+            check_apart(data_dir, root)?;
+        }
         let memory = self.in_memory.then(MemoryRecord::new).transpose();
         let memory = memory.map_err(|error| {
             let message = format!("a record in memory cannot be made: {error}");
@@ -520,9 +526,22 @@ impl<W> HaftBuilder<W> {
         #[cfg(not(feature = "sandbox"))]
         let local = self.local;
         let options = Box::new(local);
-        let workspace = match (self.operations, self.workspace) {
+        // What workspaces on this machine are opened with, where the program's own is elsewhere.
+        #[cfg_attr(
+            not(any(feature = "containers", feature = "ssh")),
+            expect(unused_mut, reason = "everything is here")
+        )]
+        let mut beside: Option<Box<DirectoryOptions>> = None;
+        let workspace = match (self.operations, workspace) {
             (Some(operations), _) => WorkspaceSource::Opened(operations),
-            (None, Some(root)) => WorkspaceSource::Local { root, options },
+            (None, Some(CheckedLocation::Directory(root))) => {
+                WorkspaceSource::Local { root, options }
+            }
+            #[cfg(any(feature = "containers", feature = "ssh"))]
+            (None, Some(CheckedLocation::Remote(remote))) => {
+                beside = Some(options);
+                WorkspaceSource::Remote(remote)
+            }
             (None, None) => WorkspaceSource::None { options },
         };
         let builder = haft_host::HostBuilder::new(
@@ -534,8 +553,11 @@ impl<W> HaftBuilder<W> {
                 .database(self.database)
                 .secrets(self.secrets),
         )?;
-        let builder = servers.mount_on(builder);
-        let host = haft_host::Host::open(builder.sandboxes(self.sandbox)).await?;
+        let mut builder = servers.mount_on(builder.sandboxes(self.sandbox));
+        if let Some(options) = beside {
+            builder = builder.beside(options);
+        }
+        let host = haft_host::Host::open(builder).await?;
         Ok(Host::new(host, data_dir, user, agent))
     }
 }

@@ -4,7 +4,7 @@
 //! `builder.rs` for how it is built, `host.rs` for many workspaces, `turn/` for a model's tool calls,
 //! `question/` for its questions.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
     AgentId, CallRequest, Outcome, Principal, SessionId, SessionKind, host::LedgerError,
@@ -18,7 +18,7 @@ use haft_runtime::{
 };
 use serde_json::Value;
 
-use crate::{builder::HaftBuilder, host::Host};
+use crate::{builder::HaftBuilder, elsewhere::WorkspaceLocation, host::Host};
 
 /// Runs tool calls for one principal in one workspace. Cheap to clone; clones share everything except
 /// the principal.
@@ -31,9 +31,9 @@ pub struct Haft {
 }
 
 impl Haft {
-    /// Starts building a Haft whose tools work in this directory.
-    pub fn open(workspace: impl AsRef<Path>) -> HaftBuilder {
-        HaftBuilder::new(workspace.as_ref())
+    /// Starts building a Haft whose tools work in this directory: a path, an `Ssh` or a `Container`.
+    pub fn open(workspace: impl Into<WorkspaceLocation>) -> HaftBuilder {
+        HaftBuilder::new(workspace.into())
     }
 
     pub(crate) fn new(

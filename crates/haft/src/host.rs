@@ -4,11 +4,7 @@
 //! A handle is a [`Haft`] like that of a single workspace. Nothing is composed here: the host is the
 //! one that every other way into Haft uses.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use haft_contract::{
     AgentId, CallId, Principal, SessionId, SessionKind, TenantId, UserId, host::LedgerError,
@@ -19,6 +15,7 @@ use haft_runtime::{InFlightCall, Runtime, ShutdownReport, registry::Entry};
 
 use crate::{
     builder::{HostBuilder, check_apart, unusable_name},
+    elsewhere::{CheckedLocation, WorkspaceLocation},
     embedded::Haft,
 };
 
@@ -76,11 +73,12 @@ impl Host {
         }
     }
 
-    /// A directory as a workspace. Say whose it is and who calls, then [`haft`](WorkspaceHandle::haft).
-    pub fn workspace(&self, root: impl AsRef<Path>) -> WorkspaceHandle {
+    /// A directory as a workspace: a path, an `Ssh` or a `Container`. Say whose it is and who calls,
+    /// then [`haft`](WorkspaceHandle::haft).
+    pub fn workspace(&self, location: impl Into<WorkspaceLocation>) -> WorkspaceHandle {
         WorkspaceHandle {
             host: self.clone(),
-            root: root.as_ref().to_owned(),
+            location: location.into(),
             tenant: None,
             user: None,
             agent: None,
@@ -171,12 +169,14 @@ impl std::fmt::Debug for Host {
 ///
 /// The directory takes no descriptor and no thread while nothing is called in it: it is opened by a
 /// call, and a few that were used last stay open. The host forgets it once the last [`Haft`] of it is
-/// dropped. Directories of two tenants are never the same, nor one in the other.
+/// dropped. Directories of two tenants are never the same, nor one in the other. One on another
+/// machine or in a container is connected to by its first call, and has to be named by its absolute
+/// path there, without symlinks.
 #[derive(Debug, Clone)]
 #[must_use = "nothing can be called before `haft`"]
 pub struct WorkspaceHandle {
     host: Host,
-    root: PathBuf,
+    location: WorkspaceLocation,
     tenant: Option<String>,
     user: Option<String>,
     agent: Option<String>,
@@ -215,10 +215,10 @@ impl WorkspaceHandle {
         self
     }
 
-    /// The handle that calls are made with. Fails if the directory cannot be opened, belongs to
-    /// another tenant, or has the record in it.
+    /// The handle that calls are made with. Fails if a directory on this machine cannot be opened, or
+    /// has the record in it, and if any belongs to another tenant.
     pub fn haft(self) -> Result<Haft, HostError> {
-        let Self { host, root, .. } = &self;
+        let host = &self.host;
         let session = self.session.as_deref();
         let mut principal = host.principal(self.agent.as_deref(), session, self.session_kind)?;
         if let Some(tenant) = &self.tenant {
@@ -227,10 +227,21 @@ impl WorkspaceHandle {
         if let Some(user) = &self.user {
             principal.user = UserId::parse(user).map_err(unusable_name)?;
         }
-        if let Some(data_dir) = &host.state.data_dir {
-            check_apart(data_dir, root)?;
-        }
-        let workspace = host.state.host.add_workspace(root, &principal.tenant)?;
+        let HostState {
+            host: of, data_dir, ..
+        } = &*host.state;
+        let workspace = match self.location.check()? {
+            CheckedLocation::Directory(root) => {
+                if let Some(data_dir) = data_dir {
+                    check_apart(data_dir, &root)?;
+                }
+                of.add_workspace(&root, &principal.tenant)?
+            }
+            #[cfg(any(feature = "containers", feature = "ssh"))]
+            CheckedLocation::Remote(remote) => {
+                of.add_remote_workspace(remote, &principal.tenant)?
+            }
+        };
         Ok(Haft::new(
             host.clone(),
             Arc::new(principal),

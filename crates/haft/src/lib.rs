@@ -30,9 +30,11 @@
 mod asker;
 mod builder;
 mod closures;
+mod elsewhere;
 mod embedded;
 pub mod error;
 mod events;
+mod foreseen;
 mod host;
 pub mod model;
 pub mod prelude;
@@ -51,28 +53,27 @@ pub use haft_contract::tool_fn::{Cx, FnTool, tool_fn};
 /// Registry and pipeline.
 pub use haft_runtime as runtime;
 
+#[cfg(feature = "containers")]
+pub use self::elsewhere::Container;
+#[cfg(feature = "ssh")]
+pub use self::elsewhere::Ssh;
 #[cfg(feature = "sandbox")]
 pub use self::undo::PERSON;
 pub use self::{
     builder::{HaftBuilder, HostBuilder, ManyWorkspaces, SingleWorkspace},
+    elsewhere::WorkspaceLocation,
     embedded::Haft,
     host::{Host, WorkspaceHandle},
     question::{AlwaysScope, Question, QuestionError},
     turn::{Turn, TurnAnswers, TurnCall, TurnItem},
 };
-/// Workspaces in containers. What
-/// [`ContainerBackend::connect`](container::ContainerBackend::connect) opens is given to
-/// [`HaftBuilder::operations`].
-#[cfg(feature = "containers")]
-pub use haft_backends::container;
 /// Commands are sandboxed by a helper process. A program that uses its own executable as the helper
 /// calls [`helper::exit_if_asked`] first in `main`.
 #[cfg(feature = "sandbox")]
 pub use haft_backends::helper;
-/// Workspaces on other machines. What [`SshBackend::connect`](ssh::SshBackend::connect) opens is given
-/// to [`HaftBuilder::operations`].
-#[cfg(feature = "ssh")]
-pub use haft_backends::ssh;
+/// How a workspace that is not on this machine behaves.
+#[cfg(any(feature = "containers", feature = "ssh"))]
+pub use haft_backends::remote::RemoteOptions;
 #[cfg(feature = "sandbox")]
 pub use haft_backends::{ChangeOptions, LocalBackend, LocalOptions};
 #[cfg(feature = "mcp")]
@@ -84,9 +85,9 @@ pub use haft_host::{FirstAnswer, HostError, HostErrorKind, HostPolicy, platform_
 #[cfg(feature = "webhook")]
 pub use haft_host::{Webhook, WebhookError, WebhookKey};
 pub use haft_ledger::{Recovery, StoredLedger};
-pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset, notation};
+pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset, explain, notation};
 pub use haft_runtime::{
-    CallStage, EventFilter, EventsFromRecord, HostEvent, HostEvents, InFlightCall, Limits,
+    CallStage, DryRun, EventFilter, EventsFromRecord, HostEvent, HostEvents, InFlightCall, Limits,
     MissedEvents, Runtime, ShutdownReport,
 };
 #[cfg(feature = "sandbox")]
@@ -98,3 +99,8 @@ pub use tokio_util::sync::CancellationToken;
 #[cfg(all(doctest, feature = "mcp"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The checklist for tools, whose test is compiled here and run by `just package`.
+#[cfg(all(doctest, feature = "mcp"))]
+#[doc = include_str!("../../../docs/adding-a-tool.md")]
+struct AddingATool;

@@ -19,6 +19,7 @@ use haft_runtime::{RulesInForce, Runtime, RuntimeBuilder, Workspace, Workspaces}
 
 use crate::{
     assembly::Assembly,
+    directory::DirectoryOptions,
     embedded_texts::refuse_backends,
     error::{HostError, chain},
     host_policy::rules_of,
@@ -35,6 +36,8 @@ use crate::{
 #[must_use = "nothing is opened before `Host::open`"]
 pub struct HostBuilder {
     pub(crate) workspace: WorkspaceSource,
+    /// What workspaces on this machine are opened with, beside one that is not.
+    pub(crate) beside: Option<Box<DirectoryOptions>>,
     pub(crate) record: RecordOptions,
     pub(crate) mounting: MountOptions,
     pub(crate) parts: AssemblyParts,
@@ -100,6 +103,7 @@ impl HostBuilder {
     fn of(workspace: WorkspaceSource, record: RecordOptions, parts: AssemblyParts) -> Self {
         Self {
             workspace,
+            beside: None,
             record,
             mounting: MountOptions::default(),
             parts,
@@ -113,6 +117,13 @@ impl HostBuilder {
     pub fn workspace(mut self, workspace: WorkspaceSource) -> Self {
         self.workspace = workspace;
         self.parts.several = None;
+        self
+    }
+
+    /// Lets a program add workspaces where the host's own is on another machine or in a container:
+    /// those on this machine are opened with these options.
+    pub fn beside(mut self, options: Box<DirectoryOptions>) -> Self {
+        self.beside = Some(options);
         self
     }
 

@@ -17,7 +17,7 @@ use crate::{
     builder::HostBuilder,
     error::{HostError, HostErrorKind},
     host_policy::HostPolicy,
-    hosted_workspaces::HostedWorkspace,
+    hosted_workspaces::{HostedWorkspace, HostedWorkspaces},
     mounting::MountedFleet,
     record::Record,
 };
@@ -38,13 +38,14 @@ impl Host {
     pub async fn open(builder: HostBuilder) -> Result<Self, HostError> {
         let HostBuilder {
             workspace,
+            beside,
             record,
             mounting,
             parts,
             configured,
             ..
         } = builder;
-        let (operations, hosting) = workspace.open_to_host(record.tenant()).await?;
+        let (operations, hosting) = workspace.open_to_host(beside, record.tenant()).await?;
         // Kept out of the future, which callers hold on their stacks.
         let record = Box::pin(Record::open(record)).await?;
         configured.keep_out_of(record.ledger.redactor());
@@ -86,14 +87,30 @@ impl Host {
         root: &Path,
         tenant: &TenantId,
     ) -> Result<Arc<HostedWorkspace>, HostError> {
-        let hosted = self.assembly.hosted.as_ref().ok_or_else(|| {
+        self.hosted()?
+            .add(root, tenant, || self.runtime().workspaces_at_work())
+    }
+
+    /// As [`Self::add_workspace`], for a directory that is not on this machine. It is connected to
+    /// when a call works in it, and has to be named by its absolute path there, without symlinks.
+    #[cfg(feature = "sandbox")]
+    pub fn add_remote_workspace(
+        &self,
+        remote: crate::RemoteWorkspace,
+        tenant: &TenantId,
+    ) -> Result<Arc<HostedWorkspace>, HostError> {
+        self.hosted()?
+            .add_remote(remote, tenant, || self.runtime().workspaces_at_work())
+    }
+
+    fn hosted(&self) -> Result<&Arc<HostedWorkspaces>, HostError> {
+        self.assembly.hosted.as_ref().ok_or_else(|| {
             HostError::new(
                 HostErrorKind::Refused,
-                "a host whose workspace is on another back end has no other workspaces",
-                "open a host without a workspace, and add local ones to it",
+                "a host that was given an open back end has no other workspaces",
+                "open a host without a workspace, and add workspaces to it",
             )
-        })?;
-        hosted.add(root, tenant, || self.runtime().workspaces_at_work())
+        })
     }
 
     /// The tools that a principal is shown, in any workspace of this host.

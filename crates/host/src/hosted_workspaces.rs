@@ -1,9 +1,11 @@
-//! The workspaces that a program adds to a running host, each a directory of one tenant. They share
-//! the host's tools, rules, approver, mounted servers and record.
+//! The workspaces that a program adds to a running host, each a directory of one tenant, here, on
+//! another machine or in a container. They share the host's tools, rules, approver, mounted servers
+//! and record.
 //!
 //! A workspace that nobody uses is a row of a table: its path, its tenant, and which directory it
-//! was. It is opened by its first call, and only the last few that were used stay open. A directory
-//! that was replaced in the meantime is not opened.
+//! was or how to reach it. It is opened by its first call, and only the last few that were used stay
+//! open. A directory that was replaced in the meantime is not opened, nor one elsewhere that turns
+//! out to be another than its path says: nobody could have checked whose that is.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,14 +18,17 @@ use haft_contract::{
     ops::{NetOps, Operations},
 };
 use haft_runtime::{Workspace, WorkspaceError, Workspaces};
+use tokio::time::Instant;
 
+#[cfg(feature = "sandbox")]
+use crate::remote_workspace::RemoteWorkspace;
 use crate::{
     directory::Directory,
     error::{HostError, HostErrorKind},
     tenant_directories::{DirectoryConflict, TenantDirectories, TenantDirectory},
 };
 
-/// The most workspaces that are held open without a call. Each takes a descriptor.
+/// The most workspaces that are held open without a call. Each takes a descriptor, or a connection.
 pub const MAX_OPEN_WORKSPACES: usize = 64;
 
 /// The workspaces of a host.
@@ -58,10 +63,22 @@ struct Table {
 }
 
 /// What a host knows of a workspace.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 struct Registration {
     id: WorkspaceId,
     directory: TenantDirectory,
+    root: Arc<str>,
+    opened_by: OpeningMethod,
+}
+
+/// How a workspace is opened.
+#[derive(Debug, PartialEq)]
+enum OpeningMethod {
+    /// On this machine, if its directory is still the one with this device and inode.
+    Here((u64, u64)),
+    /// By connecting to it.
+    #[cfg(feature = "sandbox")]
+    Remote(Box<RemoteWorkspace>),
 }
 
 /// A workspace and its handle. The handle is never upgraded and dropped while the table is locked,
@@ -69,6 +86,15 @@ struct Registration {
 struct WorkspaceEntry {
     registered: Arc<Registration>,
     handle: Weak<HostedWorkspace>,
+    opening: Arc<tokio::sync::Mutex<OpeningAttempt>>,
+}
+
+/// Held by whoever opens a workspace, so that calls that come at once connect once, and fail at once
+/// where that fails.
+#[derive(Debug, Default)]
+struct OpeningAttempt {
+    /// The last failure, and when it was.
+    failed: Option<(Instant, WorkspaceError)>,
 }
 
 struct OpenWorkspace {
@@ -87,23 +113,19 @@ pub struct HostedWorkspace {
 pub(crate) struct Hosting {
     pub(crate) directory: Directory,
     pub(crate) net: Arc<dyn NetOps>,
-    /// Whether the workspace that the host was opened with is one.
-    pub(crate) has_own: bool,
-    /// Whose it is.
-    pub(crate) tenant: TenantId,
+    /// The workspace that the host was opened with, if it was opened with one.
+    pub(crate) own: Option<TenantDirectory>,
 }
 
 impl Hosting {
     /// The workspaces of a host that was opened with this one.
     pub(crate) fn beside(self, first: Arc<Workspace>) -> Arc<HostedWorkspaces> {
         let mut table = Table::default();
-        let own = self.has_own.then(|| {
-            table
-                .directories
-                .insert(&of_tenant(&self.directory, &self.tenant));
+        let own = self.own.map(|directory| {
+            table.directories.insert(&directory);
             OwnWorkspace {
                 workspace: Arc::clone(&first),
-                tenant: self.tenant,
+                tenant: directory.tenant,
             }
         });
         Arc::new(HostedWorkspaces {
@@ -113,17 +135,6 @@ impl Hosting {
             net: self.net,
             table: Mutex::new(table),
         })
-    }
-}
-
-/// A directory that was opened, as this tenant's.
-fn of_tenant(directory: &Directory, tenant: &TenantId) -> TenantDirectory {
-    TenantDirectory {
-        root: directory.operations().root,
-        tenant: tenant.clone(),
-        identity: directory.identity(),
-        above: directory.identities_above().into(),
-        is_shown: directory.is_shown_to_commands(),
     }
 }
 
@@ -167,10 +178,45 @@ impl HostedWorkspaces {
             .directory
             .open_beside(root)
             .map_err(|why| HostError::config(why, "name a directory that exists"))?;
+        let operations = directory.operations();
         let registered = Registration {
-            id: directory.operations().workspace_id(),
-            directory: of_tenant(&directory, tenant),
+            id: operations.workspace_id(),
+            directory: TenantDirectory::here(&directory, tenant),
+            root: Arc::clone(&operations.root),
+            opened_by: OpeningMethod::Here(directory.identity()),
         };
+        self.register(registered, at_work)
+    }
+
+    /// Adds a directory elsewhere as a workspace of this tenant, or finds it. Connects to nothing.
+    #[cfg(feature = "sandbox")]
+    pub(crate) fn add_remote(
+        self: &Arc<Self>,
+        remote: RemoteWorkspace,
+        tenant: &TenantId,
+        at_work: impl FnOnce() -> HashSet<(TenantId, WorkspaceId)>,
+    ) -> Result<Arc<HostedWorkspace>, HostError> {
+        let (backend, root) = (remote.backend(), remote.root());
+        if !root.starts_with('/') {
+            return Err(HostError::config(
+                format!("`{}` is not an absolute path", root.escape_debug()),
+                "name the directory as the other machine sees it, such as `/srv/app`",
+            ));
+        }
+        let registered = Registration {
+            id: WorkspaceId::of_root(backend, root),
+            directory: TenantDirectory::elsewhere(backend, root, tenant),
+            root: root.into(),
+            opened_by: OpeningMethod::Remote(Box::new(remote)),
+        };
+        self.register(registered, at_work)
+    }
+
+    fn register(
+        self: &Arc<Self>,
+        registered: Registration,
+        at_work: impl FnOnce() -> HashSet<(TenantId, WorkspaceId)>,
+    ) -> Result<Arc<HostedWorkspace>, HostError> {
         self.drop_left(at_work);
         let mut table = self.table();
         if let Some(known) = table.by_id.get(&registered.id)
@@ -180,7 +226,21 @@ impl HostedWorkspaces {
             return Ok(handle);
         }
         if let Some(conflict) = table.directories.conflict(&registered.directory) {
-            return Err(refusal(&registered.directory.root, conflict));
+            return Err(refusal(&registered.directory.place, conflict));
+        }
+        if let Some(known) = table.by_id.get(&registered.id)
+            && !matches!(registered.opened_by, OpeningMethod::Here(_))
+            && known.registered.opened_by != registered.opened_by
+            && known.handle.strong_count() > 0
+        {
+            return Err(HostError::new(
+                HostErrorKind::Refused,
+                format!(
+                    "`{}` is a workspace that is reached in another way",
+                    registered.place
+                ),
+                "give one of the two back ends a name, if they are not the same",
+            ));
         }
         let registered = Arc::new(registered);
         let handle = Arc::new(HostedWorkspace {
@@ -192,6 +252,7 @@ impl HostedWorkspaces {
         let entry = WorkspaceEntry {
             registered: Arc::clone(&registered),
             handle: Arc::downgrade(&handle),
+            opening: Arc::default(),
         };
         table.by_id.insert(registered.id.clone(), entry);
         drop(table);
@@ -225,18 +286,37 @@ impl HostedWorkspaces {
         });
     }
 
-    fn open_again(&self, known: &Registration) -> Result<Arc<Workspace>, WorkspaceError> {
+    #[cfg_attr(
+        not(feature = "sandbox"),
+        expect(clippy::unused_async, reason = "a directory here is only found")
+    )]
+    async fn open_again(&self, known: &Registration) -> Result<Arc<Workspace>, WorkspaceError> {
         let unavailable = |why: &str| {
             WorkspaceError::unavailable(format!("the workspace cannot be opened: {why}"))
         };
-        let directory = self
-            .directory
-            .open_beside(Path::new(&*known.directory.root));
-        let directory = directory.map_err(|why| unavailable(&why))?;
-        if directory.identity() != known.directory.identity {
-            return Err(unavailable("its directory was replaced by another one"));
-        }
-        let mut operations: Operations = directory.operations();
+        let mut operations: Operations = match &known.opened_by {
+            OpeningMethod::Here(identity) => {
+                let directory = self.directory.open_beside(Path::new(&*known.root));
+                let directory = directory.map_err(|why| unavailable(&why))?;
+                if directory.identity() != *identity {
+                    return Err(unavailable("its directory was replaced by another one"));
+                }
+                directory.operations()
+            }
+            #[cfg(feature = "sandbox")]
+            OpeningMethod::Remote(remote) => {
+                let connected = RemoteWorkspace::clone(remote).connect().await;
+                let operations = connected.map_err(|error| unavailable(&error.to_string()))?;
+                if operations.root != known.root {
+                    let why = format!(
+                        "`{}` is `{}` over there, and has to be named so",
+                        known.root, operations.root
+                    );
+                    return Err(unavailable(&why));
+                }
+                operations
+            }
+        };
         operations.world.net = Arc::clone(&self.net);
         Ok(self
             .like
@@ -310,17 +390,31 @@ impl Workspaces for HostedWorkspaces {
             if let Some(opened) = self.opened(principal, id) {
                 return Ok(opened);
             }
-            let known = self.table().known_to(principal, id).cloned();
-            let known = known.ok_or_else(|| WorkspaceError::not_found(id))?;
-            let opened = self.open_again(&known)?;
-            let mut table = self.table();
-            // Another call may have opened it meanwhile, or the program may have dropped its handle.
-            table
-                .known_to(principal, id)
-                .ok_or_else(|| WorkspaceError::not_found(id))?;
-            if let Some(first) = table.used(id) {
+            let (known, opening) = {
+                let table = self.table();
+                let known = table.known_to(principal, id);
+                let known = known.ok_or_else(|| WorkspaceError::not_found(id))?;
+                (Arc::clone(&known.registered), Arc::clone(&known.opening))
+            };
+            let asked = Instant::now();
+            let mut opening = opening.lock().await;
+            if let Some(first) = self.opened(principal, id) {
                 return Ok(first);
             }
+            if let Some((at, error)) = &opening.failed
+                && *at >= asked
+            {
+                return Err(error.clone());
+            }
+            let opened = self.open_again(&known).await.inspect_err(|error| {
+                opening.failed = Some((Instant::now(), error.clone()));
+            })?;
+            let mut table = self.table();
+            // The program may have dropped its handle meanwhile, or added another in its place.
+            table
+                .known_to(principal, id)
+                .filter(|now| Arc::ptr_eq(&now.registered, &known))
+                .ok_or_else(|| WorkspaceError::not_found(id))?;
             let closed = table.keep(Arc::clone(&opened));
             drop(table);
             drop(closed);
@@ -335,9 +429,9 @@ impl HostedWorkspace {
         &self.registered.id
     }
 
-    /// Its directory.
+    /// Its directory, as its machine sees it.
     pub fn root(&self) -> &Path {
-        Path::new(&*self.registered.directory.root)
+        Path::new(&*self.registered.root)
     }
 
     /// The tenant it belongs to.
@@ -365,7 +459,7 @@ impl Drop for HostedWorkspace {
 impl std::fmt::Debug for HostedWorkspace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HostedWorkspace")
-            .field("root", &self.registered.directory.root)
+            .field("place", &self.registered.directory.place)
             .field("tenant", &self.registered.directory.tenant)
             .finish_non_exhaustive()
     }

@@ -54,6 +54,8 @@ pub mod record_size;
 pub mod recorded_question;
 #[cfg(feature = "settings")]
 pub mod relative_time;
+#[cfg(feature = "sandbox")]
+mod remote_workspace;
 #[cfg(feature = "settings")]
 pub mod replay;
 pub mod rules;
@@ -83,6 +85,8 @@ mod workspaces_by_caller;
 /// An MCP server to mount, with the settings of an entry of `[[mcp.servers]]`.
 #[cfg(feature = "settings")]
 pub use self::config::mcp::ServerSettings as McpServer;
+#[cfg(feature = "sandbox")]
+pub use self::remote_workspace::RemoteWorkspace;
 #[cfg(feature = "webhook")]
 pub use self::webhook::{Webhook, WebhookError, WebhookKey};
 pub use self::{

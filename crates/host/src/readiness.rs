@@ -120,7 +120,8 @@ fn no_program(program: &str) -> WithheldReason {
     }
 }
 
-#[cfg(all(test, feature = "sandbox"))]
+#[cfg(test)]
+#[cfg(feature = "sandbox")]
 mod tests {
     use haft_contract::ProviderId;
 

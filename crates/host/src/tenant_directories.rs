@@ -9,6 +9,10 @@ use std::{
 };
 
 use haft_contract::TenantId;
+#[cfg(feature = "sandbox")]
+use haft_contract::ops::BackendId;
+
+use crate::directory::Directory;
 
 /// The device and inode of a directory.
 pub(crate) type DirectoryIdentity = (u64, u64);
@@ -16,13 +20,40 @@ pub(crate) type DirectoryIdentity = (u64, u64);
 /// A directory of a tenant.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TenantDirectory {
-    pub(crate) root: Arc<str>,
+    /// Its path, and before it the back end if that is not this machine.
+    pub(crate) place: Arc<str>,
     pub(crate) tenant: TenantId,
-    pub(crate) identity: DirectoryIdentity,
+    /// What it is, if it is on this machine.
+    pub(crate) identity: Option<DirectoryIdentity>,
     /// The directories above it.
     pub(crate) above: Box<[DirectoryIdentity]>,
     /// Whether commands of every workspace see it, or a part of it.
     pub(crate) is_shown: bool,
+}
+
+impl TenantDirectory {
+    /// A directory of this machine.
+    pub(crate) fn here(directory: &Directory, tenant: &TenantId) -> Self {
+        Self {
+            place: directory.operations().root,
+            tenant: tenant.clone(),
+            identity: Some(directory.identity()),
+            above: directory.identities_above().into(),
+            is_shown: directory.is_shown_to_commands(),
+        }
+    }
+
+    /// A directory of another machine, or in a container, which commands here do not see.
+    #[cfg(feature = "sandbox")]
+    pub(crate) fn elsewhere(backend: &BackendId, root: &str, tenant: &TenantId) -> Self {
+        Self {
+            place: format!("{backend}:{root}").into(),
+            tenant: tenant.clone(),
+            identity: None,
+            above: Box::default(),
+            is_shown: false,
+        }
+    }
 }
 
 /// Why a tenant cannot have a directory.
@@ -44,7 +75,7 @@ struct TenantCounts(HashMap<TenantId, usize>);
 #[derive(Debug, Default)]
 pub(crate) struct TenantDirectories {
     /// By their roots, so that those around a directory are found.
-    by_root: BTreeMap<Arc<str>, TenantCounts>,
+    by_place: BTreeMap<Arc<str>, TenantCounts>,
     at: HashMap<DirectoryIdentity, TenantCounts>,
     /// Which have one below a directory.
     below: HashMap<DirectoryIdentity, TenantCounts>,
@@ -54,9 +85,11 @@ pub(crate) struct TenantDirectories {
 
 impl TenantDirectories {
     pub(crate) fn insert(&mut self, new: &TenantDirectory) {
-        let root = Arc::clone(&new.root);
-        self.by_root.entry(root).or_default().add(&new.tenant);
-        self.at.entry(new.identity).or_default().add(&new.tenant);
+        let place = Arc::clone(&new.place);
+        self.by_place.entry(place).or_default().add(&new.tenant);
+        if let Some(identity) = new.identity {
+            self.at.entry(identity).or_default().add(&new.tenant);
+        }
         for above in &new.above {
             self.below.entry(*above).or_default().add(&new.tenant);
         }
@@ -67,12 +100,14 @@ impl TenantDirectories {
     }
 
     pub(crate) fn remove(&mut self, known: &TenantDirectory) {
-        if let Some(tenants) = self.by_root.get_mut(&known.root)
+        if let Some(tenants) = self.by_place.get_mut(&known.place)
             && tenants.take(&known.tenant)
         {
-            self.by_root.remove(&known.root);
+            self.by_place.remove(&known.place);
         }
-        take_at(&mut self.at, known.identity, &known.tenant);
+        if let Some(identity) = known.identity {
+            take_at(&mut self.at, identity, &known.tenant);
+        }
         for above in &known.above {
             take_at(&mut self.below, *above, &known.tenant);
         }
@@ -85,16 +120,19 @@ impl TenantDirectories {
     /// Why a tenant cannot have this directory, if it cannot.
     pub(crate) fn conflict(&self, new: &TenantDirectory) -> Option<DirectoryConflict> {
         let has_others = |tenants: &TenantCounts| tenants.has_others(&new.tenant);
-        let identities = std::iter::once(&new.identity).chain(&new.above);
+        let identities = new.identity.iter().chain(&new.above);
         let mut around = identities.filter_map(|identity| self.at.get(identity));
         let is_taken = around.any(has_others)
-            || self.below.get(&new.identity).is_some_and(has_others)
-            || self.around(&new.root).any(has_others);
+            || new
+                .identity
+                .and_then(|identity| self.below.get(&identity))
+                .is_some_and(has_others)
+            || self.around(&new.place).any(has_others);
         if is_taken {
             Some(DirectoryConflict::Taken)
         } else if new.is_shown && has_others(&self.all) {
             Some(DirectoryConflict::Shown)
-        } else if has_others(&self.shown) {
+        } else if new.identity.is_some() && has_others(&self.shown) {
             Some(DirectoryConflict::SeesOthers)
         } else {
             None
@@ -104,10 +142,10 @@ impl TenantDirectories {
     /// Who has directories at this path, above it or below it, also where a directory was replaced.
     fn around(&self, root: &str) -> impl Iterator<Item = &TenantCounts> {
         let above = Path::new(root).ancestors().filter_map(Path::to_str);
-        let above = above.filter_map(|path| self.by_root.get(path));
+        let above = above.filter_map(|path| self.by_place.get(path));
         let inside = format!("{}/", root.trim_end_matches('/'));
         let first: Arc<str> = inside.as_str().into();
-        let below = self.by_root.range(first..);
+        let below = self.by_place.range(first..);
         let below = below.take_while(move |(path, _)| path.starts_with(&inside));
         above.chain(below.map(|(_, tenants)| tenants))
     }
@@ -153,9 +191,9 @@ mod tests {
     fn directory(root: &str, tenant: &str, line: &[u64]) -> TenantDirectory {
         let mut line = line.iter().map(|inode| (1, *inode));
         TenantDirectory {
-            root: root.into(),
+            place: root.into(),
             tenant: TenantId::parse(tenant).unwrap(),
-            identity: line.next().unwrap(),
+            identity: Some(line.next().unwrap()),
             above: line.collect(),
             is_shown: root.starts_with("/opt"),
         }

@@ -1,5 +1,5 @@
-//! The workspace that calls work in: a directory on this machine, one on another machine over SSH,
-//! one in a container, or any back end that an embedder opened.
+//! The workspace that calls work in: a directory on this machine, one on another machine or in a
+//! container (`remote_workspace.rs`), or any back end that an embedder opened.
 
 mod network;
 #[cfg(feature = "settings")]
@@ -10,11 +10,14 @@ use std::path::{Path, PathBuf};
 use haft_contract::{TenantId, ops::Operations};
 
 #[cfg(feature = "settings")]
-pub use self::of_settings::{ElsewhereSource, local_options, open_local, sandbox_options};
+pub use self::of_settings::{local_options, open_local, sandbox_options};
+#[cfg(feature = "sandbox")]
+use crate::remote_workspace::RemoteWorkspace;
 use crate::{
     directory::{Directory, DirectoryOptions},
     error::HostError,
     hosted_workspaces::Hosting,
+    tenant_directories::TenantDirectory,
 };
 
 /// Where the workspace is.
@@ -27,9 +30,9 @@ pub enum WorkspaceSource {
         /// The back end's options.
         options: Box<DirectoryOptions>,
     },
-    /// A directory on another machine, or in a container.
-    #[cfg(feature = "settings")]
-    Elsewhere(Box<ElsewhereSource>),
+    /// A directory on another machine or in a container.
+    #[cfg(feature = "sandbox")]
+    Remote(RemoteWorkspace),
     /// A back end that is already open.
     Opened(Operations),
     /// None: a program adds workspaces once the host is open.
@@ -46,43 +49,46 @@ const NOWHERE: &str = "/proc";
 impl WorkspaceSource {
     /// Opens it, connecting to where it is.
     pub async fn open(self) -> Result<Operations, HostError> {
-        let (operations, _) = self.open_to_host(&TenantId::local()).await?;
+        let (operations, _) = self.open_to_host(None, &TenantId::local()).await?;
         Ok(operations)
     }
 
-    /// Opens it, with what others beside it are opened with, if it is on this machine.
-    /// The tenant is whose the workspace is.
-    #[cfg_attr(
-        not(feature = "settings"),
-        expect(
-            clippy::unused_async,
-            reason = "only connecting to another place waits"
-        )
-    )]
+    /// Opens it, with what others beside it are opened with: these options, unless it is on this
+    /// machine and has its own. Without either there are no others. The tenant is whose it is.
     pub(crate) async fn open_to_host(
         self,
+        beside: Option<Box<DirectoryOptions>>,
         tenant: &TenantId,
     ) -> Result<(Operations, Option<Hosting>), HostError> {
+        #[cfg(not(feature = "sandbox"))]
+        drop(beside);
         let (mut operations, local) = match self {
             Self::Local { root, options } => {
                 let directory = Directory::open_root(&root, *options)?;
-                (directory.operations(), Some((directory, true)))
+                let own = TenantDirectory::here(&directory, tenant);
+                (directory.operations(), Some((directory, Some(own))))
             }
             Self::None { options } => {
                 let directory = Directory::open_root(Path::new(NOWHERE), *options)?;
-                (directory.operations(), Some((directory, false)))
+                (directory.operations(), Some((directory, None)))
             }
-            #[cfg(feature = "settings")]
-            Self::Elsewhere(source) => (source.open().await?, None),
+            #[cfg(feature = "sandbox")]
+            Self::Remote(remote) => {
+                let operations = remote.connect().await?;
+                let own = TenantDirectory::elsewhere(&operations.backend, &operations.root, tenant);
+                let beside =
+                    beside.map(|options| Directory::open_root(Path::new(NOWHERE), *options));
+                let beside = beside.transpose()?;
+                (operations, beside.map(|directory| (directory, Some(own))))
+            }
             Self::Opened(operations) => return Ok((operations, None)),
         };
         let net = network::of_tools();
         operations.world.net = net.clone();
-        let hosting = local.map(|(directory, has_own)| Hosting {
+        let hosting = local.map(|(directory, own)| Hosting {
             directory,
             net,
-            has_own,
-            tenant: tenant.clone(),
+            own,
         });
         Ok((operations, hosting))
     }

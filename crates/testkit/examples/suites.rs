@@ -53,7 +53,7 @@ const RECORDS: [Column; 3] = [
 const OPENING: &str = "\
 # The suites on every back end and record
 
-Generated from a run of the tests by `crates/testkit/examples/suites.rs`; `.ci/run` fails when it is stale. Each column is a back end, each row a suite of `haft-testkit`; a cell is the number of its cases that passed. No case
+Generated from a run of the tests by `crates/testkit/examples/suites.rs`; `.ci/run` fails when it is stale. Each column is a back end, each row a suite of `haft-harness`; a cell is the number of its cases that passed. No case
 is optional and none is skipped: a case that is missing on a back end, or failed there, fails the build. What each case demands is in [backend.md](backend.md) and [ledger.md](ledger.md).
 
 ";

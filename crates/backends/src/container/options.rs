@@ -44,7 +44,7 @@ impl ContainerProgram {
 }
 
 /// How to reach a container.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerOptions {
     /// Which container; it must run.
     pub container: ContainerName,

@@ -11,7 +11,7 @@ use super::destination::Destination;
 use crate::remote::RemoteOptions;
 
 /// How to reach a machine.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SshOptions {
     /// Where to connect to.
     pub destination: Destination,

@@ -2,6 +2,8 @@
 
 #[path = "../../examples/agent_loop.rs"]
 mod agent_loop;
+#[path = "../../examples/another_machine.rs"]
+mod another_machine;
 #[path = "../../examples/approvals.rs"]
 mod approvals;
 #[path = "../../examples/custom_access.rs"]
@@ -16,6 +18,8 @@ mod mounted_server;
 mod per_agent_policy;
 #[path = "../../examples/streaming_agent.rs"]
 mod streaming_agent;
+
+use haft_testkit::openssh_server::OpenSshServer;
 
 #[track_caller]
 fn check(said: &[String], expect: &[&str]) {
@@ -161,6 +165,28 @@ async fn example_mounted_server() {
             "shown at first: nothing",
             "accepted 1, shown now: mcp__clock__noon",
             "succeeded: noon in Lisbon is at 12:00",
+        ],
+    );
+}
+
+#[tokio::test]
+#[ignore = "ci: needs OpenSSH, bubblewrap and python3"]
+async fn example_another_machine() {
+    let server = OpenSshServer::start();
+    std::fs::create_dir(server.file("home/app")).unwrap();
+    let machine = crate::elsewhere::machine(&server, "~/app");
+    check(
+        &another_machine::run(machine, crate::helper_program::sandboxed())
+            .await
+            .unwrap(),
+        &[
+            "would write below `app` of ssh:127.0.0.1: allow",
+            "allow: preset `locked` allows using `write`",
+            "deny: writing `.bashrc` is never allowed: a shell runs it when it starts or ends; no rule can change that",
+            "write: succeeded: created notes/today.txt (9 bytes)",
+            "bash: succeeded: 9 notes/today.txt",
+            "mcp__clock__noon: succeeded: noon in Lisbon is at 12:00",
+            "bash: denied: denied: no rule allows running `rm -rf notes`, and preset `locked` never asks",
         ],
     );
 }

@@ -16,10 +16,10 @@ use super::{
     file::{Reader, Table, Value},
     ssh::SshSettings,
 };
-use crate::error::HostError;
-
-/// The longest name of a back end.
-const MAX_NAME_BYTES: usize = 64;
+use crate::{
+    error::HostError,
+    remote_workspace::{id_at, is_name},
+};
 
 /// The word for the directory on this machine.
 const LOCAL: &str = "local";
@@ -78,13 +78,9 @@ impl BackendName {
         }
     }
 
-    /// Its id in plans and in the record. A name is part of it, so that back ends at one address
-    /// (other ports, other users) share no grant and no lock. No address has a `#`.
+    /// Its id in plans and in the record.
     pub fn id_at(&self, address: &str) -> BackendId {
-        match self {
-            Self::Local | Self::Plain(_) => BackendId::new(address),
-            Self::Named(_, name) => BackendId::new(&format!("{address}#{name}")),
-        }
+        id_at(address, self.name())
     }
 
     /// The name of its table, if it has one of its own.
@@ -104,11 +100,6 @@ impl fmt::Display for BackendName {
             Self::Named(kind, name) => write!(f, "{}:{name}", kind.as_str()),
         }
     }
-}
-
-fn is_name(text: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    !text.is_empty() && text.len() <= MAX_NAME_BYTES && text.chars().all(plain)
 }
 
 /// A workspace that is not on this machine, and how to reach it.

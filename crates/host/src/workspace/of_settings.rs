@@ -2,13 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use haft_backends::{
-    ChangeOptions, LocalBackend, LocalOptions,
-    container::{ContainerBackend, ContainerOptions},
-    remote::ConnectError,
-    ssh::SshOptions,
-};
-use haft_contract::ops::Operations;
+use haft_backends::{ChangeOptions, LocalBackend, LocalOptions};
 use haft_sandbox::{Limits, Profile, SandboxOptions, helper::Helper, jail::Mounts};
 
 use super::WorkspaceSource;
@@ -20,48 +14,9 @@ use crate::{
         sandbox::Home,
     },
     directory::open,
-    error::{HostError, HostErrorKind},
+    error::HostError,
+    remote_workspace::RemoteWorkspace,
 };
-
-/// A directory on another machine, or in a container.
-#[derive(Debug, Clone)]
-pub struct ElsewhereSource {
-    /// The back end's name in the configuration.
-    backend: BackendName,
-    place: PlaceElsewhere,
-    /// The directory there.
-    root: String,
-}
-
-#[derive(Debug, Clone)]
-enum PlaceElsewhere {
-    Machine(SshOptions),
-    Container(ContainerOptions),
-}
-
-impl ElsewhereSource {
-    pub(super) async fn open(self) -> Result<Operations, HostError> {
-        let connected = match self.place {
-            PlaceElsewhere::Machine(options) => Box::pin(over_ssh(options, &self.root)).await,
-            PlaceElsewhere::Container(options) => {
-                Box::pin(ContainerBackend::connect(options, &self.root)).await
-            }
-        };
-        named(connected, &self.backend)
-    }
-}
-
-#[cfg(feature = "ssh")]
-async fn over_ssh(options: SshOptions, root: &str) -> Result<Operations, ConnectError> {
-    haft_backends::ssh::SshBackend::connect(options, root).await
-}
-
-#[cfg(not(feature = "ssh"))]
-async fn over_ssh(_: SshOptions, _: &str) -> Result<Operations, ConnectError> {
-    Err(ConnectError::new(
-        "this program was built without the feature `ssh`",
-    ))
-}
 
 impl WorkspaceSource {
     /// The workspace in the settings, on the back end in force.
@@ -78,18 +33,16 @@ impl WorkspaceSource {
 
     fn reached(settings: &Settings, backend: &BackendName, elsewhere: Option<&Elsewhere>) -> Self {
         let (sandbox, mounts) = (&settings.sandbox, cross_mounts(settings));
-        let backend = backend.clone();
         match elsewhere {
-            Some(Elsewhere::Ssh(ssh)) => Self::Elsewhere(Box::new(ElsewhereSource {
-                backend,
-                place: PlaceElsewhere::Machine(ssh.options(sandbox, mounts)),
-                root: ssh.root.clone(),
-            })),
-            Some(Elsewhere::Docker(docker)) => Self::Elsewhere(Box::new(ElsewhereSource {
-                backend,
-                place: PlaceElsewhere::Container(docker.options(sandbox, mounts)),
-                root: docker.workspace.clone(),
-            })),
+            Some(Elsewhere::Ssh(ssh)) => {
+                let options = ssh.options(sandbox, mounts);
+                Self::Remote(RemoteWorkspace::ssh(backend, options, &ssh.root))
+            }
+            Some(Elsewhere::Docker(docker)) => {
+                let options = docker.options(sandbox, mounts);
+                let root = &docker.workspace;
+                Self::Remote(RemoteWorkspace::container(backend, options, root))
+            }
             None => Self::local(settings),
         }
     }
@@ -101,22 +54,6 @@ impl WorkspaceSource {
             options: Box::new(local_options(settings)),
         }
     }
-}
-
-/// A connected workspace with the name of its back end, so that it is never taken for that of
-/// another one at the same address.
-fn named(
-    connected: Result<Operations, ConnectError>,
-    backend: &BackendName,
-) -> Result<Operations, HostError> {
-    let mut operations = connected.map_err(|error| {
-        let table = backend.table().unwrap_or_default();
-        let again = format!("correct {table} in haft.toml, or try again");
-        let hint = error.hint_text().unwrap_or(&again);
-        HostError::new(HostErrorKind::Unavailable, error.message(), hint)
-    })?;
-    operations.backend = backend.id_at(operations.backend.as_str());
-    Ok(operations)
 }
 
 /// Opens a directory on this machine.

@@ -93,6 +93,7 @@ fn read_by_users(file: &SourceFile) -> Vec<(usize, String)> {
     let is_production = path.starts_with("crates/")
         && path.contains("/src/")
         && has_extension(path, "rs")
+        && !path.starts_with("crates/harness/")
         && !path.starts_with("crates/testkit/")
         && !path.ends_with("/tests.rs");
     if !is_production {

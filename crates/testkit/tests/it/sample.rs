@@ -7,7 +7,9 @@ use haft_contract::{
 };
 use haft_testkit::{
     sample,
-    suite::tool::{KnownResult, ToolFixture, actions_are_those_that_plans_name},
+    suite::tool::{
+        KnownResult, ToolFixture, actions_are_those_that_plans_name, it_keeps_to_its_plan,
+    },
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -19,10 +21,13 @@ macro_rules! sample_tools {
             mod $module {
                 use super::*;
 
-                haft_testkit::tool_suite!({
+                haft_testkit::tool_suite!(fixture());
+                haft_testkit::tool_style_suite!(fixture());
+
+                fn fixture() -> ToolFixture {
                     let known = KnownResult::$ends(json!($example), &[$payload]);
                     ToolFixture::new(erase($tool).unwrap(), [json!($example)]).known([known])
-                });
+                }
             }
         )+
 
@@ -42,7 +47,7 @@ sample_tools! {
     echo: sample::Echo, { "text": "hello" }, succeeds "hello";
     emit: sample::Emit, { "chunks": [{ "bytes": [104, 105] }] }, succeeds "hi";
     panic: sample::Panic, { "message": "broken" }, fails "panic";
-    rogue: sample::Rogue, { "planned": "a", "touched": "b", "how": "read" }, denied "plan";
+    rogue: sample::Rogue, { "planned": "a", "touched": "a", "how": "read" }, fails "a";
     sleep: sample::Sleep, { "ms": 1 }, succeeds "1";
     stubborn: sample::Stubborn, { "ms": 1 }, succeeds "{";
 }
@@ -83,4 +88,11 @@ impl Tool for Nodes {
 async fn mistake_06_a_deadline_that_no_plan_can_reach_is_found() {
     let examples = [json!({"camera": true}), json!({"camera": false})];
     actions_are_those_that_plans_name(ToolFixture::new(erase(Nodes).unwrap(), examples)).await;
+}
+
+#[tokio::test]
+#[should_panic(expected = "leaves its plan")]
+async fn a_tool_that_reaches_for_more_than_it_planned_is_found() {
+    let rogue = json!({"planned": "known.txt", "touched": "folder/deep.txt", "how": "read"});
+    it_keeps_to_its_plan(ToolFixture::new(erase(sample::Rogue).unwrap(), [rogue])).await;
 }

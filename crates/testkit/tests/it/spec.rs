@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use haft_testkit::suite::all_cases;
+use haft_testkit::{suite::all_cases, tool_style};
 
 const PAGES: [(&str, &str); 3] = [
     (
@@ -16,7 +16,9 @@ const PAGES: [(&str, &str); 3] = [
 
 #[test]
 fn every_named_case_exists_and_every_case_is_named() {
-    let cases: BTreeSet<String> = all_cases().into_iter().collect();
+    let style = tool_style::CASES.iter();
+    let style = style.map(|case| format!("tool_style::{case}"));
+    let cases: BTreeSet<String> = all_cases().into_iter().chain(style).collect();
     let named: BTreeSet<String> = PAGES.iter().flat_map(|(_, text)| names(text)).collect();
     let missing: Vec<_> = named.difference(&cases).collect();
     assert!(missing.is_empty(), "named and not there: {missing:?}");

@@ -42,7 +42,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ledger", &["contract"]),
     ("runtime", &["contract"]),
     ("mcp", &["contract", "egress", "runtime"]),
-    ("testkit", &["contract", "runtime"]),
+    ("harness", &["contract", "runtime"]),
+    ("testkit", &["contract", "harness"]),
     (
         "host",
         &[
@@ -76,8 +77,8 @@ const EDGES: &[(&str, &[&str])] = &[
 
 /// What tests of any crate may also depend on. Never `haft` or `cli`: they are the top.
 const DEV_EDGES: &[&str] = &[
-    "agents", "contract", "testkit", "egress", "sandbox", "backends", "tools", "ledger", "policy",
-    "runtime",
+    "agents", "contract", "harness", "testkit", "egress", "sandbox", "backends", "tools", "ledger",
+    "policy", "runtime",
 ];
 
 /// Dependencies that stay behind one crate, so that the others build without them.

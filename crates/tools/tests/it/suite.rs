@@ -20,11 +20,14 @@ macro_rules! tools {
     ($($name:ident: $example:tt, [$($ends:ident $input:tt $payload:expr),+];)+) => {
         $(mod $name {
             use super::*;
-            haft_testkit::tool_suite!(fixture(
-                stringify!($name),
-                json!($example),
-                vec![$(KnownResult::$ends(json!($input), &$payload)),+]
-            ));
+
+            haft_testkit::tool_suite!(tool());
+            haft_testkit::tool_style_suite!(tool());
+
+            fn tool() -> ToolFixture {
+                let known = vec![$(KnownResult::$ends(json!($input), &$payload)),+];
+                fixture(stringify!($name), json!($example), known)
+            }
         })+
 
         #[test]

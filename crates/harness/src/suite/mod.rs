@@ -6,7 +6,7 @@
 //!
 //! ```ignore
 //! mod local {
-//!     haft_testkit::file_suite!(LocalFixture::new());
+//!     haft_harness::file_suite!(LocalFixture::new());
 //! }
 //! ```
 

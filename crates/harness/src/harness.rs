@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use haft_contract::{
     CallRequest, Outcome, Principal, ProviderId,
-    erased::ErasedTool,
+    erased::{ErasedTool, IntoTool},
     host::{Approver, Hook, Ledger, Policy},
     ops::{Operations, SandboxMode},
 };
-use haft_runtime::{Limits, Runtime, RuntimeBuilder};
+use haft_runtime::{DryRun, Limits, Runtime, RuntimeBuilder};
 use serde_json::Value;
 
 use crate::{
@@ -80,6 +80,14 @@ impl Harness {
         self.runtime.call(self.request(tool, arguments)).await
     }
 
+    /// What a call would do and what would be decided; nothing runs and nothing is recorded.
+    pub async fn plan(&self, tool: &str, arguments: Value) -> DryRun {
+        let foreseen = self.runtime.plan(self.request(tool, arguments)).await;
+        foreseen.unwrap_or_else(|ended| {
+            panic!("{tool} ends before it is decided: {}", ended.model_text())
+        })
+    }
+
     /// Runs one call that must succeed, and returns its outcome.
     pub async fn succeed(&self, tool: &str, arguments: Value) -> Arc<Outcome> {
         let outcome = self.call(tool, arguments).await;
@@ -105,6 +113,18 @@ impl Harness {
 }
 
 impl HarnessBuilder {
+    /// Adds your own tool: a [`Tool`](haft_contract::Tool), or what `tool_fn` makes. The harness has
+    /// nothing to confine commands with, so its commands run as they are, in the memory's own shell.
+    #[must_use]
+    pub fn tool(self, tool: impl IntoTool) -> Self {
+        let tool = tool.into_tool().expect("a tool with a good name");
+        let name = tool.name().as_str().to_owned();
+        self.configure(|builder| {
+            let builder = builder.sandbox(name, SandboxMode::Off);
+            builder.provider(ProviderId::embedded(), vec![tool])
+        })
+    }
+
     /// Adds tools under the provider `builtin`.
     #[must_use]
     pub fn tools(mut self, tools: Vec<Arc<dyn ErasedTool>>) -> Self {
