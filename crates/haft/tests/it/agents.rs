@@ -134,7 +134,7 @@ async fn r22_a_command_needs_a_sandbox_until_somebody_says_off() {
     };
     let haft = place
         .haft()
-        .local(nowhere)
+        .local(nowhere.clone())
         .allow("bash(echo hello)")
         .build()
         .await
@@ -162,6 +162,7 @@ async fn r22_a_command_needs_a_sandbox_until_somebody_says_off() {
     // Code and text disagree: the stronger one holds.
     let haft = place
         .haft()
+        .local(nowhere)
         .allow("bash(echo hello)")
         .sandbox("bash", SandboxMode::Off)
         .policy_text("haft.toml", "[tools.bash]\nsandbox = \"full\"\n")

@@ -267,7 +267,7 @@ async fn variants_that_hold_structs_and_enums_are_merged_too() {
         (
             json!({"action": "open", "from": "now", "level": "hig"}),
             "/level",
-            "use one of: high, low",
+            "use one of: low, high",
         ),
         (
             json!({"action": "extend", "unit": "until"}),

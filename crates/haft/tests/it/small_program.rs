@@ -101,8 +101,14 @@ async fn what_a_program_called_is_on_record_although_it_closed_nothing() {
 
 /// What the program says of a command that asks where it is.
 fn run_command(place: &Place, helper: Option<&Path>, path: Option<&Path>) -> String {
-    let mut program = place.program(&["0", "echo ran here"]);
+    // In a directory of its own: cargo puts a helper beside it.
+    let own = tempfile::tempdir().unwrap();
+    let copy = own.path().join("program");
+    std::fs::copy(example("small_program"), &copy).unwrap();
+    let mut program = Command::new(copy);
     program
+        .args([place.workspace.path(), place.data.path()])
+        .args(["0", "echo ran here"])
         .env_remove("HAFT_HELPER")
         .env("PATH", "/nonexistent");
     if let Some(helper) = helper {
