@@ -237,7 +237,7 @@ impl HostedWorkspaces {
                 HostErrorKind::Refused,
                 format!(
                     "`{}` is a workspace that is reached in another way",
-                    registered.place
+                    registered.directory.place
                 ),
                 "give one of the two back ends a name, if they are not the same",
             ));
@@ -331,9 +331,9 @@ impl HostedWorkspaces {
 
 impl Table {
     /// The workspace with this id, if it is this principal's.
-    fn known_to(&self, principal: &Principal, id: &WorkspaceId) -> Option<&Arc<Registration>> {
-        let known = &self.by_id.get(id)?.registered;
-        (known.directory.tenant == principal.tenant).then_some(known)
+    fn known_to(&self, principal: &Principal, id: &WorkspaceId) -> Option<&WorkspaceEntry> {
+        let known = self.by_id.get(id)?;
+        (known.registered.directory.tenant == principal.tenant).then_some(known)
     }
 
     /// Forgets a workspace. Its directory stays its tenant's while something runs there.

@@ -305,9 +305,9 @@ fn first_build(set: &FeatureSet) -> Result<BuildCost, String> {
     let features: Vec<String> = features.map(|one| format!("{one:?}")).collect();
     let manifest = format!(
         "[package]\nname = \"first-build\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [dependencies]\nhaft = {{ path = {:?}, default-features = false, features = [{}] }}\n\
+         [dependencies]\nhaft = {{ path = \"{}\", default-features = false, features = [{}] }}\n\
          schemars = \"1\"\nserde = \"1\"\ntokio = {{ version = \"1\", features = [\"macros\", \"rt\"] }}\n",
-        root.join("crates/haft"),
+        root.join("crates/haft").display(),
         features.join(", ")
     );
     let write = |path: &str, text: &str| {

@@ -25,7 +25,7 @@ use super::{CommonOptions, wrong};
 #[derive(Debug, Clone)]
 #[must_use = "nothing is connected before it is opened"]
 pub struct Container {
-    container: String,
+    target: String,
     root: String,
     name: Option<String>,
     program: ContainerProgram,
@@ -46,7 +46,7 @@ impl Container {
 
     fn by(program: ContainerProgram, container: String, root: String) -> Self {
         Self {
-            container,
+            target: container,
             root,
             name: None,
             program,
@@ -95,7 +95,7 @@ impl Container {
 
     pub(super) fn check(self) -> Result<RemoteWorkspace, HostError> {
         let hint = "write it as `docker ps` and `docker exec --user` know it";
-        let container = ContainerName::parse(&self.container);
+        let container = ContainerName::parse(&self.target);
         let container = container.map_err(|error| wrong(&error, hint))?;
         let user = self.user.as_deref().map(ContainerUser::parse).transpose();
         let mut options = ContainerOptions::new(container);

@@ -14,7 +14,7 @@ use haft::{
     Limits,
     contract::{
         TenantId,
-        host::{ApprovalId, ApprovalState, Clock as _, History as _, Ledger as _},
+        host::{ApprovalId, ApprovalState, Clock as _, Ledger as _},
     },
     prelude::*,
 };
@@ -53,7 +53,6 @@ async fn child_that_dies_after_the_yes() {
             if happened.event.kind() == point {
                 let own = rustix::process::getpid();
                 let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
-            }
             }
         })
         .build()
@@ -157,9 +156,10 @@ async fn child_that_dies_while_it_asks() {
             // The question is on record, and who finds it there has to know which it was.
             std::fs::write(&asked, request.id.to_string()).unwrap();
             async {
-            let own = rustix::process::getpid();
-            let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
-            ApprovalAnswer::Elsewhere
+                let own = rustix::process::getpid();
+                let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
+                ApprovalAnswer::Elsewhere
+            }
         })
         .build()
         .await
@@ -188,10 +188,17 @@ async fn ap_14_questions_of_a_dead_process_are_withdrawn_for_every_tenant() {
     let host = Host::builder().data_dir(folder.path().join("data"));
     let host = host.build().await.unwrap();
     let acme = TenantId::parse("acme").unwrap();
-    assert_eq!(host.recovery().never_started.len(), 1, "{:?}", host.recovery());
+    assert_eq!(
+        host.recovery().never_started.len(),
+        1,
+        "{:?}",
+        host.recovery()
+    );
     let approvals = host.ledger().approvals();
     let asked = std::fs::read_to_string(folder.path().join("asked")).unwrap();
-    let asked = approvals.get(&acme, ApprovalId::parse(&asked).unwrap()).await;
+    let asked = approvals
+        .get(&acme, ApprovalId::parse(&asked).unwrap())
+        .await;
     assert_eq!(asked.unwrap().unwrap().state, ApprovalState::Withdrawn);
     let open = approvals.pending(&acme, SystemClock.now(), 10).await;
     assert!(open.unwrap().is_empty());

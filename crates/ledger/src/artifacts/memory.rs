@@ -108,14 +108,14 @@ impl ArtifactTable {
         artifact.seen = None;
         self.kept += 1;
         let before = artifact.owners.insert(owner.clone(), self.kept);
-        let owned = self.by_owner.entry(owner.clone()).or_default();
+        let held = self.by_owner.entry(owner.clone()).or_default();
         match before {
             Some(number) => {
-                owned.by_age.remove(&number);
+                held.by_age.remove(&number);
             }
-            None => owned.bytes += id.bytes,
+            None => held.bytes += id.bytes,
         }
-        owned.by_age.insert(self.kept, id);
+        held.by_age.insert(self.kept, id);
         true
     }
 
@@ -165,8 +165,8 @@ impl ArtifactTable {
     /// Removes the oldest artifact of an owner, unless somebody else keeps it, too. Returns whether the
     /// owner had one.
     fn remove_oldest(&mut self, owner: &ArtifactOwner, report: &mut ExpiryReport) -> bool {
-        let owned = self.by_owner.get(owner);
-        let oldest = owned.and_then(|owned| owned.by_age.first_key_value());
+        let held = self.by_owner.get(owner);
+        let oldest = held.and_then(|held| held.by_age.first_key_value());
         let Some((number, id)) = oldest.map(|(number, id)| (*number, *id)) else {
             return false;
         };
