@@ -14,6 +14,7 @@
 mod admission;
 pub mod bridge;
 mod client;
+mod decompress;
 mod denial;
 mod net;
 mod proxy;

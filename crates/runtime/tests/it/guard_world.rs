@@ -36,6 +36,7 @@ impl Reached {
     fn world(&self) -> World {
         World {
             net: Arc::new(self.clone()),
+            documents: World::none().documents,
             databases: Arc::new(self.clone()),
             messages: Arc::new(self.clone()),
             remote_tools: Arc::new(self.clone()),
@@ -71,6 +72,7 @@ impl NetOps for Reached {
             status: 200,
             headers: Vec::new(),
             body: Vec::new(),
+            kept: None,
         };
         Box::pin(async { Ok(fetched) })
     }
@@ -151,6 +153,7 @@ fn rogue() -> Scripted {
                     body: &[],
                     max_bytes: 1,
                     within: Duration::from_secs(1),
+                    keep: false,
                 };
                 drop(cx.net().fetch(request).await?);
             }

@@ -36,7 +36,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("agents", &[]),
     ("policy", &["contract"]),
     ("egress", &["contract"]),
-    ("sandbox", &["contract", "egress"]),
+    ("documents", &[]),
+    ("sandbox", &["contract", "documents", "egress"]),
     ("backends", &["contract", "sandbox"]),
     ("tools", &["contract"]),
     ("ledger", &["contract"]),
@@ -76,7 +77,7 @@ const EDGES: &[(&str, &[&str])] = &[
 
 /// What tests of any crate may also depend on. Never `haft` or `cli`: they are the top.
 const DEV_EDGES: &[&str] = &[
-    "agents", "contract", "testkit", "egress", "sandbox", "backends", "tools", "ledger", "policy",
+    "agents", "contract", "documents", "testkit", "egress", "sandbox", "backends", "tools", "ledger", "policy",
     "runtime",
 ];
 
@@ -86,11 +87,13 @@ const KEPT_BEHIND: &[(&str, &[&str])] = &[
     ("cedar-policy", &["policy"]),
     ("clap", &["agent-settings", "cli"]),
     ("grep-searcher", &["backends"]),
+    ("html5gum", &["documents"]),
     ("ignore", &["backends"]),
     ("indicatif", &["cli"]),
     ("jsonschema", &["runtime"]),
     ("landlock", &["sandbox"]),
     ("libc", &["backends", "sandbox"]),
+    ("miniz_oxide", &["egress"]),
     ("object_store", &["ledger"]),
     ("reqwest", &["egress"]),
     ("rmcp", &["mcp"]),
