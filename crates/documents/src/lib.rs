@@ -102,7 +102,7 @@ pub enum Extractor {
 
 /// A document as text.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reading {
+pub struct ReadableText {
     /// The text.
     pub text: String,
     /// The title of a page.

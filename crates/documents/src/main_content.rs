@@ -21,7 +21,7 @@ const MOST_PROSE: usize = 85;
 /// The share of all prose that makes the page's own word for its main content believable.
 const NAMED_PROSE: usize = 40;
 
-/// The fewest characters of a main content.
+/// The fewest characters of a main content that the page does not name as such.
 const FEWEST_CHARACTERS: usize = 120;
 
 /// What is kept of a page.
@@ -52,12 +52,17 @@ pub(crate) fn select(tree: &Tree) -> Selection {
     let mut dropped = unseen.clone();
     drop_furniture(tree, &seen, &mut dropped);
     let counts = Counts::of(tree, &dropped);
-    let root = named_root(tree, &counts).or_else(|| densest(tree, &counts));
-    if let Some(root) = root {
+    let named = named_root(tree, &counts);
+    if let Some(root) = named.or_else(|| densest(tree, &counts)) {
         drop_link_lists(tree, &counts, root, &mut dropped);
         let kept = Counts::of(tree, &dropped);
         let kept = at(&kept.text, root);
-        if kept >= FEWEST_CHARACTERS && kept * 10 >= total {
+        let fewest = if named.is_some() {
+            1
+        } else {
+            FEWEST_CHARACTERS
+        };
+        if kept >= fewest && kept * 10 >= total {
             return Selection {
                 root: Some(root),
                 dropped,

@@ -3,7 +3,7 @@
 use url::Url;
 
 use crate::{
-    Cut, Document, Extractor, Form, Heading, Kind, MAX_TEXT_BYTES, Reading,
+    Cut, Document, Extractor, Form, Heading, Kind, MAX_TEXT_BYTES, ReadableText,
     charset::decode,
     hidden_text,
     main_content::select,
@@ -20,7 +20,7 @@ const MAX_TITLE: usize = 300;
 const SHELL_CHARACTERS: usize = 200;
 
 /// Reads a document.
-pub fn read(document: &Document<'_>) -> Reading {
+pub fn read(document: &Document<'_>) -> ReadableText {
     let (text, charset) = decode(
         document.bytes,
         document.charset,
@@ -45,7 +45,7 @@ pub fn read(document: &Document<'_>) -> Reading {
     reading
 }
 
-fn page(html: &str, document: &Document<'_>) -> Reading {
+fn page(html: &str, document: &Document<'_>) -> ReadableText {
     let tree = Tree::parse(html);
     let selection = select(&tree);
     let base = Url::parse(document.url).ok();
@@ -62,7 +62,7 @@ fn page(html: &str, document: &Document<'_>) -> Reading {
         let ratio = kept as f64 / of.max(1) as f64;
         ratio.min(1.0)
     };
-    Reading {
+    ReadableText {
         title: title(&tree),
         language: language(&tree),
         extractor: selection.extractor,
@@ -81,7 +81,7 @@ fn page(html: &str, document: &Document<'_>) -> Reading {
 }
 
 /// A text as it is, up to the limit.
-fn source(mut text: String, headings: Vec<Heading>, extractor: Extractor) -> Reading {
+fn source(mut text: String, headings: Vec<Heading>, extractor: Extractor) -> ReadableText {
     let mut cut = Vec::new();
     if text.len() > MAX_TEXT_BYTES {
         let mut end = MAX_TEXT_BYTES;
@@ -97,7 +97,7 @@ fn source(mut text: String, headings: Vec<Heading>, extractor: Extractor) -> Rea
         hidden_text::push_shown(&mut shown, &text, &mut hidden_characters);
         text = shown;
     }
-    Reading {
+    ReadableText {
         headings: if hidden_characters == 0 {
             headings
         } else {

@@ -474,7 +474,7 @@ mod tests {
             "<p>a<table><tr><td>b</p>c</table>d",
             "p(a),table(tr(td(bc))),d",
         );
-        check("<b>a<i>b</b>c</i>d", "b(a,i(b)),c,d");
+        check("<b>a<i>b</b>c</i>d", "b(a,i(b)),cd");
         check(
             "<script>if (a < b) { '</p>' }</script>x",
             "script(if (a < b) { '</p>' }),x",

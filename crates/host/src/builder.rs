@@ -31,6 +31,7 @@ use crate::{
     record::RecordOptions,
     script_secrets::ScriptSecrets,
     suggest::{AfterEdit, Suggest},
+    web::WebAccess,
     workspace::{WorkspaceSource, sandbox_options},
     workspaces_by_caller::SeveralBackends,
 };
@@ -44,6 +45,8 @@ pub struct HostBuilder {
     pub(crate) mounting: MountOptions,
     pub(crate) parts: AssemblyParts,
     pub(crate) script_secrets: ScriptSecrets,
+    /// What tools reach of the web.
+    pub(crate) web: WebAccess,
     notes: Vec<String>,
     pub(crate) followed: Option<FollowedFile>,
 }
@@ -120,6 +123,7 @@ impl HostBuilder {
             },
             parts,
             script_secrets: ScriptSecrets::default(),
+            web: WebAccess::default(),
             notes: Vec::new(),
             followed: None,
         }
@@ -146,6 +150,7 @@ impl HostBuilder {
         let (workspace, record) = (WorkspaceSource::of(&settings), RecordOptions::of(&settings));
         let several = SeveralBackends::of(&settings);
         let builtins = own_tools::built_in(&settings)?;
+        let web = WebAccess::of(&settings)?;
         let script_secrets = ScriptSecrets::of(&settings);
         let reader: Arc<dyn ReadSecret> = Arc::new(script_secrets.clone());
         let scripts = own_tools::trusted_scripts(&settings, &reader)?;
@@ -182,6 +187,7 @@ impl HostBuilder {
         let mut builder = Self::of(workspace, record, parts);
         builder.notes = notes;
         builder.script_secrets = script_secrets;
+        builder.web = web;
         builder.followed = followed;
         Ok(builder)
     }

@@ -46,9 +46,10 @@ impl Host {
             parts,
             script_secrets,
             followed,
+            web,
             ..
         } = builder;
-        let (operations, hosting) = workspace.open_to_host().await?;
+        let (operations, hosting) = Box::pin(workspace.open_to_host(web)).await?;
         // Kept out of the future, which callers hold on their stacks.
         let record = Box::pin(Record::open(record)).await?;
         script_secrets.keep_out_of(record.ledger.redactor());

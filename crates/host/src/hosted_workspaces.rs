@@ -12,13 +12,14 @@ use std::{
 };
 
 use haft_backends::LocalBackend;
-use haft_contract::{
-    BoxFuture, Principal, TenantId, WorkspaceId,
-    ops::{NetOps, Operations},
-};
+use haft_contract::{BoxFuture, Principal, TenantId, WorkspaceId, ops::Operations};
 use haft_runtime::{Workspace, WorkspaceError, Workspaces};
+use haft_sandbox::helper::Helper;
 
-use crate::error::{HostError, HostErrorKind, chain};
+use crate::{
+    error::{HostError, HostErrorKind, chain},
+    web::WebAccess,
+};
 
 /// The most workspaces that are held open without a call. Each takes a descriptor.
 pub const MAX_OPEN_WORKSPACES: usize = 64;
@@ -30,7 +31,8 @@ pub(crate) struct HostedWorkspaces {
     /// What the others are like.
     like: Arc<Workspace>,
     backend: LocalBackend,
-    net: Arc<dyn NetOps>,
+    web: WebAccess,
+    helper: Helper,
     table: Mutex<Table>,
 }
 
@@ -76,7 +78,8 @@ pub struct HostedWorkspace {
 /// What a host opens workspaces with that a program adds.
 pub(crate) struct Hosting {
     pub(crate) backend: LocalBackend,
-    pub(crate) net: Arc<dyn NetOps>,
+    pub(crate) web: WebAccess,
+    pub(crate) helper: Helper,
     /// Whether the workspace that the host was opened with is one.
     pub(crate) has_own: bool,
 }
@@ -88,7 +91,8 @@ impl Hosting {
             own: self.has_own.then(|| Arc::clone(&first)),
             like: first,
             backend: self.backend,
-            net: self.net,
+            web: self.web,
+            helper: self.helper,
             table: Mutex::default(),
         })
     }
@@ -165,7 +169,13 @@ impl HostedWorkspaces {
             return Err(unavailable("its directory was replaced by another one"));
         }
         let mut operations: Operations = backend.operations();
-        operations.world.net = Arc::clone(&self.net);
+        let root = Path::new(&*known.root);
+        self.web.add_to(
+            &mut operations.world,
+            &known.tenant,
+            self.helper.clone(),
+            root,
+        );
         Ok(self.like.over_for(operations, known.tenant.clone()))
     }
 

@@ -4,7 +4,6 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 use haft_backends::{
@@ -13,8 +12,7 @@ use haft_backends::{
     remote::ConnectError,
     ssh::{SshBackend, SshOptions},
 };
-use haft_contract::{ops::Operations, surface::NextStep};
-use haft_egress::{AdmissionScope, Network, OwnHosts, SystemResolver};
+use haft_contract::{TenantId, ops::Operations, surface::NextStep};
 use haft_sandbox::{Limits, Profile, SandboxOptions, helper::Helper, jail::Mounts};
 
 use crate::{
@@ -26,6 +24,7 @@ use crate::{
     },
     error::{HostError, HostErrorKind, chain},
     hosted_workspaces::Hosting,
+    web::WebAccess,
 };
 
 /// Where the workspace is.
@@ -110,21 +109,28 @@ impl WorkspaceSource {
 
     /// Opens it, connecting to where it is.
     pub async fn open(self) -> Result<Operations, HostError> {
-        let (operations, _) = self.open_to_host().await?;
+        let (operations, _) = self.open_to_host(WebAccess::default()).await?;
         Ok(operations)
     }
 
     /// Opens it, with what others beside it are opened with, if it is on this machine.
-    pub(crate) async fn open_to_host(self) -> Result<(Operations, Option<Hosting>), HostError> {
+    pub(crate) async fn open_to_host(
+        self,
+        web: WebAccess,
+    ) -> Result<(Operations, Option<Hosting>), HostError> {
         let mut local = None;
+        let (mut helper, mut directory) = (Helper::default(), PathBuf::from(NOWHERE));
         let mut operations = match self {
             Self::Local { root, options } => {
+                helper.clone_from(&options.sandbox.helper);
+                directory.clone_from(&root);
                 let backend = open_local(&root, *options)?;
                 let operations = backend.operations();
                 local = Some((backend, true));
                 operations
             }
             Self::None { options } => {
+                helper.clone_from(&options.sandbox.helper);
                 let backend = open_local(Path::new(NOWHERE), *options)?;
                 let operations = backend.operations();
                 local = Some((backend, false));
@@ -148,14 +154,12 @@ impl WorkspaceSource {
             }
             Self::Opened(operations) => return Ok((operations, None)),
         };
-        // Hosts that rules let a tool reach by name must be public. If a public name resolves to a
-        // private address, that is not what was allowed.
-        let reach = AdmissionScope::Public(OwnHosts::default());
-        let network = Arc::new(Network::new(reach, Arc::new(SystemResolver::default())));
-        operations.world.net = Arc::<Network>::clone(&network);
+        let tenant = TenantId::local();
+        web.add_to(&mut operations.world, &tenant, helper.clone(), &directory);
         let hosting = local.map(|(backend, has_own)| Hosting {
             backend,
-            net: network,
+            web,
+            helper,
             has_own,
         });
         Ok((operations, hosting))

@@ -1,8 +1,8 @@
 //! What pages become.
 
-use haft_documents::{Document, Extractor, Form, Kind, Reading, read};
+use haft_documents::{Document, Extractor, Form, Kind, ReadableText, read};
 
-fn html(page: &str, form: Form) -> Reading {
+fn html(page: &str, form: Form) -> ReadableText {
     read(&Document {
         bytes: page.as_bytes(),
         kind: Kind::Html,

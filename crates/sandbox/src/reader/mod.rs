@@ -86,7 +86,7 @@ impl ConfinedReader {
         let request = request.map_err(|error| unavailable(&error))?;
         let (helper, workspace) = (self.helper.clone(), self.workspace.clone());
         // Dropped with this future when the call is stopped.
-        let wanted = Wanted::default();
+        let wanted = AnswerInterest::default();
         let is_wanted = Arc::clone(&wanted.0);
         let reading = tokio::task::spawn_blocking(move || {
             let answer = exchange(&helper, &workspace, &request, deadline, &is_wanted);
@@ -119,15 +119,15 @@ impl std::fmt::Debug for ConfinedReader {
 }
 
 /// Whether anybody waits for an answer.
-struct Wanted(Arc<AtomicBool>);
+struct AnswerInterest(Arc<AtomicBool>);
 
-impl Default for Wanted {
+impl Default for AnswerInterest {
     fn default() -> Self {
         Self(Arc::new(AtomicBool::new(true)))
     }
 }
 
-impl Drop for Wanted {
+impl Drop for AnswerInterest {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Relaxed);
     }

@@ -3,7 +3,7 @@
 use haft_contract::ops::{
     DocumentForm, DocumentHeading, DocumentKind, DocumentText, UntrustedDocument,
 };
-use haft_documents::{Cut, Document, Form, Kind, Reading};
+use haft_documents::{Cut, Document, Form, Kind, ReadableText};
 use serde::{Deserialize, Serialize};
 
 /// The longest answer that is taken: the longest text, with every character escaped.
@@ -107,8 +107,8 @@ impl ReadRequest {
     }
 }
 
-impl From<Reading> for ReadAnswer {
-    fn from(reading: Reading) -> Self {
+impl From<ReadableText> for ReadAnswer {
+    fn from(reading: ReadableText) -> Self {
         let headings = reading.headings.into_iter();
         Self {
             text: reading.text,

@@ -54,7 +54,7 @@ pub(super) enum PageBody {
 
 /// What a request led to.
 #[derive(Debug)]
-pub(super) enum Fetched {
+pub(super) enum FetchResult {
     Page(Box<Page>),
     /// Another server is named. Nothing was asked of it.
     Elsewhere {
@@ -78,13 +78,13 @@ pub(super) async fn fetch(
     start: &PageAddress,
     form: DocumentForm,
     max_bytes: usize,
-) -> Result<Fetched, ToolError> {
+) -> Result<FetchResult, ToolError> {
     let mut address = start.clone();
     for _ in 0..=MAX_REDIRECTS {
         let response = request(cx, &address, form, max_bytes).await?;
         if !matches!(response.status, 301 | 302 | 303 | 307 | 308) {
             let page = page(cx, &address, form, response).await?;
-            return Ok(Fetched::Page(Box::new(page)));
+            return Ok(FetchResult::Page(Box::new(page)));
         }
         let Some(location) = header(&response, "location") else {
             return Err(failed(&address, "it redirects without saying where"));
@@ -93,7 +93,7 @@ pub(super) async fn fetch(
             .join(location)
             .map_err(|why| failed(&address, why))?;
         if !to.is_same_origin(&address) {
-            return Ok(Fetched::Elsewhere {
+            return Ok(FetchResult::Elsewhere {
                 status: response.status,
                 to: to.as_str().to_owned(),
             });

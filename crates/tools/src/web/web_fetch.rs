@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 use super::{
     address::PageAddress,
-    answer::{self, Fetched, Page, PageBody},
+    answer::{self, FetchResult, Page, PageBody},
     copies::{Copies, CopyKey},
 };
 use crate::{
@@ -222,12 +222,12 @@ impl WebFetchTool {
             return Ok(Reply::Page(page, Some(age)));
         }
         match answer::fetch(cx, address, form, self.max_bytes).await? {
-            Fetched::Page(page) => {
+            FetchResult::Page(page) => {
                 let page = Arc::from(page);
                 self.copies.put(key, Arc::clone(&page));
                 Ok(Reply::Page(page, None))
             }
-            Fetched::Elsewhere { status, to } => Ok(Reply::Elsewhere { status, to }),
+            FetchResult::Elsewhere { status, to } => Ok(Reply::Elsewhere { status, to }),
         }
     }
 }
