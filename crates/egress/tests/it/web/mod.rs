@@ -1,6 +1,7 @@
 //! `web_fetch` against real servers on this machine, through the runtime, the guard, the admission and
 //! the confined reader.
 
+mod documents;
 mod hostile;
 mod pages;
 mod site;
