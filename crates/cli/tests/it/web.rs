@@ -65,10 +65,12 @@ fn a_page_is_fetched_and_quoted_from_the_record() {
         said.contains(&format!("url      http://127.0.0.1:{port}/tea")),
         "{said}"
     );
-    let other = stage.haft(&["cite", "last", "Boil stale water"]).fails(1);
+    let other = stage.haft(&["cite", "last", "Boil stale water"]);
+    assert_eq!(other.code, 1, "{}", other.all());
+    let said = other.all();
     assert!(
-        other.contains("not found in the page as it was fetched"),
-        "{other}"
+        said.contains("not found in the page as it was fetched"),
+        "{said}"
     );
     stage.haft(&["call", "list", "path=."]).ok();
     let refused = stage.haft(&["cite", "last", "x"]);
