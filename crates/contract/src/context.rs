@@ -16,8 +16,8 @@ use crate::{
     identity::Principal,
     memory::{Memory, MemoryId},
     ops::{
-        DatabaseOps, FileOps, FileVersion, MessageOps, NetOps, OpsError, ProcessOps, RemoteToolOps,
-        RepositoryOps, SearchOps, Stream, Tier, World,
+        DatabaseOps, DocumentOps, FileOps, FileVersion, MessageOps, NetOps, OpsError, ProcessOps,
+        RemoteToolOps, RepositoryOps, SearchOps, Stream, Tier, World,
     },
     path::WorkPath,
     progress::{NoProgress, Progress, ProgressSink, ReportProgress},
@@ -311,6 +311,11 @@ impl<P> CallContext<P> {
     /// The network, limited to the hosts that the plan names.
     pub fn net(&self) -> &dyn NetOps {
         &*self.parts.world.net
+    }
+
+    /// Documents that came from there, read where they can do no harm.
+    pub fn documents(&self) -> &dyn DocumentOps {
+        &*self.parts.world.documents
     }
 
     /// Databases, limited to what the plan names.

@@ -6,7 +6,7 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::name::ProviderId;
+use crate::{egress::Host, name::ProviderId};
 
 /// The most labels one session keeps apart; beyond that it has only [`Label::anything`].
 pub const MAX_LABELS: usize = 64;
@@ -18,19 +18,22 @@ pub const MAX_PROVIDERS: usize = MAX_LABELS + 16;
 /// Prefix of a mounted server's label.
 const SERVER: &str = "mcp:";
 
+/// Prefix of a host's label.
+const SITE: &str = "web:";
+
 /// Recorded in place of a provider where it may be any; no provider has this name.
 const ANY_PROVIDER: &str = "*";
 
 /// The label for more sources than are kept apart.
 const ANYTHING: &str = "anything";
 
-/// A source, such as `mcp:github`.
+/// A source, such as `mcp:github` or `web:docs.rs`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(Arc<str>);
 
 /// Why a text is not a label.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{shown}` is not a source: write `mcp:` and the id of a server")]
+#[error("`{shown}` is not a source: write `mcp:` and the id of a server, or `web:` and a host")]
 pub struct LabelError {
     shown: String,
 }
@@ -41,6 +44,16 @@ impl Label {
     pub fn of(provider: &ProviderId) -> Option<Self> {
         let server = provider.mounted_server()?;
         Some(Self(format!("{SERVER}{server}").into()))
+    }
+
+    /// The label for what a host says.
+    pub fn of_host(host: &Host) -> Self {
+        Self(format!("{SITE}{host}").into())
+    }
+
+    /// Whether this is the label of a host.
+    pub fn is_of_host(&self) -> bool {
+        self.0.starts_with(SITE)
     }
 
     /// Whether this is the label of a provider. Does not allocate one.
@@ -61,6 +74,12 @@ impl Label {
         if known {
             return Ok(Self(text.into()));
         }
+        if let Some(host) = text
+            .strip_prefix(SITE)
+            .and_then(|host| Host::parse(host).ok())
+        {
+            return Ok(Self::of_host(&host));
+        }
         let shown = text.chars().take(64).flat_map(char::escape_debug).collect();
         Err(LabelError { shown })
     }
@@ -69,6 +88,8 @@ impl Label {
     /// [`Labels::of_providers`] makes this label of again.
     pub fn recorded_provider(&self) -> String {
         match self.0.strip_prefix(SERVER) {
+            // No provider has such a name, so nothing else is recorded like that.
+            _ if self.is_of_host() => self.as_str().to_owned(),
             Some(server) => ProviderId::mounted(server).map_or_else(
                 |_| ANY_PROVIDER.to_owned(),
                 |provider| provider.as_str().to_owned(),
@@ -125,9 +146,18 @@ impl Labels {
         }
         let label = |provider: &String| match ProviderId::parse(provider) {
             Ok(provider) => Label::of(&provider),
-            Err(_) => Some(Label::anything()),
+            Err(_) => Some(match Self::site(provider) {
+                Some(site) => site,
+                None => Label::anything(),
+            }),
         };
         providers.iter().filter_map(label).collect()
+    }
+
+    /// The label of a host as it is recorded.
+    fn site(recorded: &str) -> Option<Label> {
+        let label = Label::parse(recorded).ok()?;
+        (label.is_of_host() && label.as_str() == recorded).then_some(label)
     }
 
     /// Whether there are no labels.
@@ -209,10 +239,20 @@ mod tests {
             assert_eq!(of(ours), None, "{ours}");
         }
         for none in [
-            "", "mcp:", "mcp:a b", "mcp:*", "web:x", "mcp", "Anything", "mcp:a:b",
+            "", "mcp:", "mcp:a b", "mcp:*", "web:", "web:*", "web:a/b", "web:1", "mcp", "Anything",
+            "mcp:a:b",
         ] {
             assert!(Label::parse(none).is_err(), "{none}");
         }
+    }
+
+    #[test]
+    fn a_label_of_a_host_is_of_no_provider() {
+        let site = label("web:Docs.RS.");
+        assert_eq!(site.as_str(), "web:docs.rs");
+        assert!(site.is_of_host() && !label("mcp:docs").is_of_host());
+        assert_eq!(site, Label::of_host(&Host::parse("docs.rs").unwrap()));
+        assert!(!site.is_of(&ProviderId::builtin()));
     }
 
     #[test]
@@ -236,7 +276,18 @@ mod tests {
         assert_eq!(of(&["builtin", "script", "embedded"]), "");
         assert_eq!(of(&["mcp__b", "builtin", "mcp__a"]), "mcp:a, mcp:b");
         assert_eq!(of(&["mcp__a", "[redacted]"]), "anything");
-        for known in [label("mcp:a"), Label::anything()] {
+        assert_eq!(of(&["web:docs.rs", "mcp__a"]), "mcp:a, web:docs.rs");
+        assert_eq!(
+            of(&["web:Docs.RS"]),
+            "anything",
+            "it was not recorded like that"
+        );
+        for known in [
+            label("mcp:a"),
+            label("web:docs.rs"),
+            label("web:[::1]"),
+            Label::anything(),
+        ] {
             let recorded = known.recorded_provider();
             assert_eq!(of(&[&recorded]), known.as_str());
         }

@@ -47,6 +47,8 @@ pub struct OwnHosts {
     pub server: Option<Host>,
     /// Hosts that may have private addresses.
     pub private: Vec<HostRule>,
+    /// Hosts, each with its port, that may be anywhere: on this machine too.
+    pub exact: Vec<HostRule>,
 }
 
 /// Checks hosts, resolves them and connects.
@@ -190,6 +192,13 @@ impl Admission {
                 })
             }
             AdmissionScope::Public(own) => {
+                if own.names_exactly(host, port) {
+                    return Ok(match host {
+                        Host::Address(_) => Expected::Anything,
+                        Host::Name(_) if is_this_machine(host) => Expected::ThisMachine,
+                        Host::Name(_) => Expected::Nearby,
+                    });
+                }
                 if own.is_at_home() && is_this_machine(host) {
                     return Ok(Expected::ThisMachine);
                 }
@@ -305,6 +314,12 @@ impl OwnHosts {
         self.server.as_ref() == Some(host) || self.private.iter().any(exactly)
     }
 
+    /// Whether the operator named exactly this host with this port, wherever it is.
+    fn names_exactly(&self, host: &Host, port: u16) -> bool {
+        let exactly = |rule: &HostRule| rule.host() == Some(host) && rule.port() == Some(port);
+        self.exact.iter().any(exactly)
+    }
+
     /// Whether the operator named exactly this host with this port.
     fn names_at(&self, host: &Host, port: u16) -> bool {
         let exactly = |rule: &HostRule| rule.host() == Some(host) && rule.allows(host, port);
@@ -396,6 +411,7 @@ mod tests {
         AdmissionScope::Public(OwnHosts {
             server: server.map(|server| Host::parse(server).unwrap()),
             private: private.collect(),
+            exact: Vec::new(),
         })
     }
 
@@ -407,6 +423,51 @@ mod tests {
             assert!(!admits(public(Some("a.example"), &[]), "a.example", address).await);
             assert!(!admits(public(None, &["x.internal"]), "x.internal", address).await);
         }
+    }
+
+    #[tokio::test]
+    async fn what_the_operator_named_with_its_port_may_be_here_and_nothing_else() {
+        let exact = [
+            "127.0.0.1:443",
+            "app.test:443",
+            "localhost:443",
+            "metadata.google.internal:443",
+        ];
+        let scope = AdmissionScope::Public(OwnHosts {
+            exact: exact.map(|rule| HostRule::parse(rule).unwrap()).to_vec(),
+            ..OwnHosts::default()
+        });
+        let named = [
+            ("127.0.0.1", "127.0.0.1"),
+            ("app.test", "127.0.0.1"),
+            ("localhost", "127.0.0.1"),
+        ];
+        for (host, address) in named {
+            assert!(admits(scope.clone(), host, address).await, "{host}");
+        }
+        let others = [
+            ("127.0.0.2", "127.0.0.2"),
+            ("other.test", "127.0.0.1"),
+            ("app.test", "169.254.169.254"),
+            ("localhost", "10.0.0.1"),
+            ("metadata.google.internal", "1.1.1.1"),
+        ];
+        for (host, address) in others {
+            assert!(
+                !admits(scope.clone(), host, address).await,
+                "{host} {address}"
+            );
+        }
+        let other_port = Admission::new(
+            scope,
+            Arc::new(FixedResolver("127.0.0.1")),
+            Duration::from_secs(1),
+        );
+        assert!(
+            other_port
+                .judge(&Host::parse("127.0.0.1").unwrap(), 80)
+                .is_err()
+        );
     }
 
     #[tokio::test]

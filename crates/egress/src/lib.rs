@@ -15,6 +15,8 @@ mod admission;
 pub mod bridge;
 #[cfg(feature = "client")]
 mod client;
+#[cfg(feature = "client")]
+mod decompress;
 mod denial;
 #[cfg(feature = "client")]
 mod net;

@@ -18,7 +18,8 @@ use url::Url;
 
 use crate::{
     admission::{Admission, AdmissionScope, ConnectError},
-    client::{ClientOptions, HttpClient, HttpError, HttpRequest},
+    client::{ClientOptions, HttpClient, HttpError, HttpRequest, HttpResponse},
+    decompress::{BodyReader, Encoding},
 };
 
 /// How long connecting may take.
@@ -65,11 +66,17 @@ impl Network {
         });
         let headers = headers.collect();
         let most = request.max_bytes.min(MAX_FETCH_BYTES);
-        let body = answer.body(most).await.map_err(refused)?;
+        let body = if asks_for_encodings(request) {
+            // The tool decodes what it asked for.
+            answer.body(most).await.map_err(refused)?
+        } else {
+            decompressed(&mut answer, request, most).await?
+        };
         Ok(FetchResponse {
             status,
             headers,
             body,
+            kept: None,
         })
     }
 }
@@ -106,6 +113,51 @@ impl NetOps for Network {
     }
 }
 
+/// Whether a tool says itself which encodings it takes.
+fn asks_for_encodings(request: &Fetch<'_>) -> bool {
+    let mut names = request.headers.iter().map(|(name, _)| name);
+    names.any(|name| name.eq_ignore_ascii_case(http::header::ACCEPT_ENCODING.as_str()))
+}
+
+/// The body as it was before it was compressed, up to this many bytes. No more than that is ever in
+/// memory, however small the compressed body is.
+async fn decompressed(
+    answer: &mut HttpResponse,
+    request: &Fetch<'_>,
+    most: usize,
+) -> Result<Vec<u8>, OpsError> {
+    let mut named = answer
+        .headers()
+        .get_all(http::header::CONTENT_ENCODING)
+        .iter();
+    let encoding = match (named.next(), named.next()) {
+        (None, _) => Encoding::Identity,
+        (Some(named), None) => Encoding::of(named.as_bytes()).ok_or_else(|| {
+            let named = String::from_utf8_lossy(named.as_bytes())
+                .escape_debug()
+                .to_string();
+            let named: String = named.chars().take(40).collect();
+            let message = format!(
+                "`{}` compressed its answer as `{named}`, which nobody asked for",
+                request.host
+            );
+            OpsError::new(ErrorKind::Unavailable, message)
+        })?,
+        (Some(_), Some(_)) => {
+            let message = format!("`{}` compressed its answer more than once", request.host);
+            return Err(OpsError::new(ErrorKind::Unavailable, message));
+        }
+    };
+    let mut body = BodyReader::new(encoding, most);
+    while let Some(chunk) = answer.chunk().await.map_err(refused)? {
+        body.add(&chunk)?;
+        // What takes long to unpack must not keep others waiting.
+        tokio::task::yield_now().await;
+    }
+    // An answer to HEAD, or one without content, has an encoding and no body.
+    body.finish()
+}
+
 /// Converts a tool's request for the client.
 fn prepared(request: &Fetch<'_>) -> Result<HttpRequest, OpsError> {
     let invalid = |what: &str| OpsError::new(ErrorKind::InvalidInput, what.to_owned());
@@ -120,6 +172,10 @@ fn prepared(request: &Fetch<'_>) -> Result<HttpRequest, OpsError> {
     let url = Url::parse(&format!("{scheme}://{host}:{port}{}", request.target))
         .map_err(|_| invalid("the address of the request cannot be read"))?;
     let mut headers = HeaderMap::new();
+    if !asks_for_encodings(request) {
+        let gzip = HeaderValue::from_static("gzip");
+        headers.insert(http::header::ACCEPT_ENCODING, gzip);
+    }
     for (name, value) in request.headers {
         let name = HeaderName::try_from(name.as_str());
         let value = HeaderValue::try_from(value.as_str());

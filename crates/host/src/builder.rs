@@ -28,6 +28,7 @@ use crate::{
     readiness::{KnownTiers, Readiness},
     record::RecordOptions,
     suggest::{AfterEdit, Suggest},
+    web::WebAccess,
     workspace::WorkspaceSource,
 };
 
@@ -42,6 +43,8 @@ pub struct HostBuilder {
     pub(crate) mounting: MountOptions,
     pub(crate) parts: AssemblyParts,
     pub(crate) configured: Configured,
+    /// What tools reach of the web.
+    pub(crate) web: WebAccess,
     notes: Vec<String>,
 }
 
@@ -108,6 +111,7 @@ impl HostBuilder {
             mounting: MountOptions::default(),
             parts,
             configured: Configured::default(),
+            web: WebAccess::default(),
             notes: Vec::new(),
         }
     }

@@ -43,9 +43,11 @@ impl Host {
             mounting,
             parts,
             configured,
+            web,
             ..
         } = builder;
-        let (operations, hosting) = workspace.open_to_host(beside, record.tenant()).await?;
+        let opened = workspace.open_to_host(beside, record.tenant(), web);
+        let (operations, hosting) = Box::pin(opened).await?;
         // Kept out of the future, which callers hold on their stacks.
         let record = Box::pin(Record::open(record)).await?;
         configured.keep_out_of(record.ledger.redactor());

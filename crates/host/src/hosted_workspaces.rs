@@ -13,10 +13,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use haft_contract::{
-    BoxFuture, Principal, TenantId, WorkspaceId,
-    ops::{NetOps, Operations},
-};
+use haft_contract::{BoxFuture, Principal, TenantId, WorkspaceId, ops::Operations};
 use haft_runtime::{Workspace, WorkspaceError, Workspaces};
 use tokio::time::Instant;
 
@@ -26,6 +23,7 @@ use crate::{
     directory::Directory,
     error::{HostError, HostErrorKind},
     tenant_directories::{DirectoryConflict, TenantDirectories, TenantDirectory},
+    web::WebAccess,
 };
 
 /// The most workspaces that are held open without a call. Each takes a descriptor, or a connection.
@@ -38,7 +36,7 @@ pub(crate) struct HostedWorkspaces {
     /// What the others are like.
     like: Arc<Workspace>,
     directory: Directory,
-    net: Arc<dyn NetOps>,
+    web: WebAccess,
     table: Mutex<Table>,
 }
 
@@ -112,7 +110,7 @@ pub struct HostedWorkspace {
 /// What a host opens workspaces with that a program adds.
 pub(crate) struct Hosting {
     pub(crate) directory: Directory,
-    pub(crate) net: Arc<dyn NetOps>,
+    pub(crate) web: WebAccess,
     /// The workspace that the host was opened with, if it was opened with one.
     pub(crate) own: Option<TenantDirectory>,
 }
@@ -132,7 +130,7 @@ impl Hosting {
             own,
             like: first,
             directory: self.directory,
-            net: self.net,
+            web: self.web,
             table: Mutex::new(table),
         })
     }
@@ -317,7 +315,7 @@ impl HostedWorkspaces {
                 operations
             }
         };
-        operations.world.net = Arc::clone(&self.net);
+        operations.world.net = self.web.network(&known.directory.tenant);
         Ok(self
             .like
             .over_for(operations, known.directory.tenant.clone()))

@@ -16,6 +16,8 @@ mod builder;
 #[cfg(feature = "settings")]
 pub mod call_lookup;
 #[cfg(feature = "settings")]
+pub mod cite;
+#[cfg(feature = "settings")]
 pub mod config;
 mod data_dir;
 #[cfg(feature = "settings")]
@@ -74,6 +76,7 @@ pub mod this_workspace;
 pub mod todo_lists;
 #[cfg(feature = "sandbox")]
 pub mod undo;
+mod web;
 #[cfg(feature = "webhook")]
 mod webhook;
 #[cfg(feature = "settings")]

@@ -1,12 +1,15 @@
 //! A workspace on another machine or in a container, not connected to yet. It comes from
 //! `[ssh.NAME]` and `[docker.NAME]` of `haft.toml`, or from an embedder's code.
 
+use std::{path::Path, sync::Arc};
+
 use haft_backends::{
     container::{ContainerBackend, ContainerOptions, backend_id},
     remote::ConnectError,
     ssh::{SshOptions, ssh_id},
 };
 use haft_contract::ops::{BackendId, Operations};
+use haft_sandbox::{helper::Helper, reader::ConfinedReader};
 
 #[cfg(feature = "settings")]
 use crate::config::backends::BackendName;
@@ -130,6 +133,9 @@ impl RemoteWorkspace {
             HostError::new(HostErrorKind::Unavailable, error.message(), hint)
         })?;
         operations.backend = self.backend;
+        // What tools fetched is read here, wherever they work.
+        let reader = ConfinedReader::new(Helper::default(), Path::new("/proc"));
+        operations.world.documents = Arc::new(reader);
         Ok(operations)
     }
 }

@@ -1,7 +1,6 @@
 //! The workspace that calls work in: a directory on this machine, one on another machine or in a
 //! container (`remote_workspace.rs`), or any back end that an embedder opened.
 
-mod network;
 #[cfg(feature = "settings")]
 mod of_settings;
 
@@ -18,6 +17,7 @@ use crate::{
     error::HostError,
     hosted_workspaces::Hosting,
     tenant_directories::TenantDirectory,
+    web::WebAccess,
 };
 
 /// Where the workspace is.
@@ -49,7 +49,9 @@ const NOWHERE: &str = "/proc";
 impl WorkspaceSource {
     /// Opens it, connecting to where it is.
     pub async fn open(self) -> Result<Operations, HostError> {
-        let (operations, _) = self.open_to_host(None, &TenantId::local()).await?;
+        let (operations, _) = self
+            .open_to_host(None, &TenantId::local(), WebAccess::default())
+            .await?;
         Ok(operations)
     }
 
@@ -59,6 +61,7 @@ impl WorkspaceSource {
         self,
         beside: Option<Box<DirectoryOptions>>,
         tenant: &TenantId,
+        web: WebAccess,
     ) -> Result<(Operations, Option<Hosting>), HostError> {
         #[cfg(not(feature = "sandbox"))]
         drop(beside);
@@ -83,11 +86,10 @@ impl WorkspaceSource {
             }
             Self::Opened(operations) => return Ok((operations, None)),
         };
-        let net = network::of_tools();
-        operations.world.net = net.clone();
+        operations.world.net = web.network(tenant);
         let hosting = local.map(|(directory, own)| Hosting {
             directory,
-            net,
+            web,
             own,
         });
         Ok((operations, hosting))

@@ -1,4 +1,4 @@
-//! `after = ["mcp:github"]` in a rule: conditions on what a session has read from.
+//! `after = ["mcp:github", "web:*"]` in a rule: conditions on what a session has read from.
 //!
 //! In `deny` and `ask` it narrows a rule: the rule applies only once the session has read from one
 //! of these. In `allow` it widens a pattern over tools of mounted servers: without it such a rule
@@ -14,6 +14,9 @@ use crate::rule::{Rule, RuleError, RuleErrorKind, Selector};
 /// Every server except the one a call goes to.
 const ANY_SERVER: &str = "mcp:*";
 
+/// Every host of the web.
+const ANY_SITE: &str = "web:*";
+
 /// A rule's conditions on what was read; empty if it has none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AfterReading(Vec<Source>);
@@ -21,6 +24,7 @@ pub(crate) struct AfterReading(Vec<Source>);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Source {
     AnyServer,
+    AnySite,
     Labelled(Label),
 }
 
@@ -31,6 +35,7 @@ impl AfterReading {
         for text in texts {
             sources.push(match Label::parse(text) {
                 _ if text == ANY_SERVER => Source::AnyServer,
+                _ if text == ANY_SITE => Source::AnySite,
                 Ok(label) if !label.is_anything() => Source::Labelled(label),
                 Ok(_) | Err(_) => return Err(text),
             });
@@ -48,7 +53,8 @@ impl AfterReading {
     /// view of a tool of `provider`.
     fn is_met(&self, labels: &Labels, provider: &ProviderId) -> bool {
         self.0.iter().any(|source| match source {
-            Source::AnyServer => labels.others(provider).next().is_some(),
+            Source::AnyServer => has_read_from_server(labels, provider),
+            Source::AnySite => has_read_from_site(labels),
             Source::Labelled(label) => labels.contains(label),
         })
     }
@@ -57,10 +63,15 @@ impl AfterReading {
         self.0.contains(&Source::AnyServer)
     }
 
+    fn names_any_site(&self) -> bool {
+        self.0.contains(&Source::AnySite)
+    }
+
     /// The entries as Cedar strings.
     fn texts(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|source| match source {
             Source::AnyServer => ANY_SERVER,
+            Source::AnySite => ANY_SITE,
             Source::Labelled(label) => label.as_str(),
         })
     }
@@ -112,10 +123,17 @@ impl Rule {
             }
             Verdict::Allow if !self.is_by_pattern() || self.after.names_any_server() => None,
             Verdict::Allow if texts.is_empty() => Some("!context.crosses".to_owned()),
-            Verdict::Allow => Some(format!(
-                "(!context.crosses || [{}].containsAll(context.others))",
-                list(&texts)
-            )),
+            Verdict::Allow => {
+                let others = if self.after.names_any_site() {
+                    "other_servers"
+                } else {
+                    "others"
+                };
+                Some(format!(
+                    "(!context.crosses || [{}].containsAll(context.{others}))",
+                    list(&texts)
+                ))
+            }
         }
     }
 }
@@ -130,12 +148,27 @@ impl Selector {
     }
 }
 
-/// What the session has read from, as Cedar sees it for a tool: every label, and `mcp:*` if one of
-/// them is not the tool's own.
+/// Whether a session has read from a server other than the tool's own.
+fn has_read_from_server(labels: &Labels, provider: &ProviderId) -> bool {
+    labels.others(provider).any(|label| !label.is_of_host())
+}
+
+/// Whether a session has read from a host of the web.
+fn has_read_from_site(labels: &Labels) -> bool {
+    labels
+        .iter()
+        .any(|label| label.is_of_host() || label.is_anything())
+}
+
+/// What the session has read from, as Cedar sees it for a tool: every label, `mcp:*` if one of them
+/// is a server's and not the tool's own, and `web:*` if one of them is a host's.
 pub(crate) fn read_from<'l>(labels: &'l Labels, provider: &'l ProviderId) -> Vec<&'l str> {
     let mut texts: Vec<&str> = labels.iter().map(Label::as_str).collect();
-    if labels.others(provider).next().is_some() {
+    if has_read_from_server(labels, provider) {
         texts.push(ANY_SERVER);
+    }
+    if has_read_from_site(labels) {
+        texts.push(ANY_SITE);
     }
     texts
 }

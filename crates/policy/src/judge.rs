@@ -533,14 +533,20 @@ fn context(case: &EvaluationCase<'_>, protected: bool, approved: bool) -> Result
     if case.labelled {
         let provider = &case.tool.key.provider;
         let read_from = read_from(case.read_from, provider).into_iter().map(text);
-        let others = case.read_from.others(provider);
-        let others = others.map(|label| text(label.as_str()));
+        let others = || case.read_from.others(provider);
+        let servers = others().filter(|label| !label.is_of_host());
+        let servers = servers.map(|label| text(label.as_str()));
+        let others = others().map(|label| text(label.as_str()));
         pairs.extend([
             (
                 "read_from".to_owned(),
                 RestrictedExpression::new_set(read_from),
             ),
             ("others".to_owned(), RestrictedExpression::new_set(others)),
+            (
+                "other_servers".to_owned(),
+                RestrictedExpression::new_set(servers),
+            ),
         ]);
     }
     Context::from_pairs(pairs).map_err(|error| error.to_string())

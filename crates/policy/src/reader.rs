@@ -401,7 +401,8 @@ impl<'s> Reader<'s> {
         let Some(value) = table.get("after") else {
             return Some(AfterReading::default());
         };
-        let hint = "write [\"mcp:github\"], or [\"mcp:*\"] for every server but the tool's own";
+        let hint = "write [\"mcp:github\"], or [\"mcp:*\"] for every server but the tool's own; \
+                    [\"web:docs.rs\"], or [\"web:*\"] for every host";
         let mut texts = Vec::new();
         for entry in self.array(value, "after") {
             let text = self.text(entry, "an entry of `after`")?;

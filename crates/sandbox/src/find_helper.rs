@@ -38,7 +38,7 @@ use crate::{
 pub(crate) const VERSION: &str = "version";
 
 /// Raised whenever what a helper is told, or what it reports, changes.
-const PROTOCOL: u32 = 1;
+const PROTOCOL: u32 = 2;
 
 /// The names of helpers: the program that is nothing else, and the command line.
 const NAMES: [&str; 2] = ["haft-helper", "haft"];

@@ -10,6 +10,7 @@ use crate::{
     helper::{self, FLAG},
     init, loopback, probe,
     process::warden,
+    reader,
 };
 
 /// Runs a helper mode if the arguments ask for one, and returns its exit code. `None` means the
@@ -42,6 +43,7 @@ pub fn run_if_asked(other_mode: impl FnOnce(&str) -> Option<ExitCode>) -> Option
         Some(find_helper::VERSION) => say_version(),
         Some("init") => init::run(&rest),
         Some(warden::MODE) => warden::run(&rest),
+        Some(reader::MODE) => reader::run(),
         Some("probe") => probe(&rest),
         Some("bridge") => haft_egress::bridge::run(&rest),
         // Prints nothing: whoever started a helper reads its report, and a person never does.

@@ -54,6 +54,7 @@ pub(crate) mod protect;
 pub(crate) mod protected_watch;
 mod ranges;
 mod readable;
+pub mod reader;
 pub mod remedy;
 pub mod remove;
 mod request;

@@ -26,6 +26,7 @@ use crate::{
     search::{find::FindTool, grep::GrepTool},
     session::{clarify::ClarifyTool, todo::TodoTool},
     undo::UndoTool,
+    web::web_fetch::{WebFetchConfig, WebFetchTool},
 };
 
 /// Visits every built-in tool.
@@ -60,6 +61,7 @@ pub(crate) fn each_optional_tool(with: &mut impl EachTool) {
     with.tool(|_: NoConfig| MemoryGetTool);
     with.tool(|_: NoConfig| MemorySaveTool);
     with.tool(|_: NoConfig| MemorySearchTool);
+    with.tool(|config: WebFetchConfig| WebFetchTool::configured(&config));
 }
 
 /// The settings of a tool that has none.

@@ -287,7 +287,7 @@ mod tests {
             refusal(json!({"type": "shell", "name": "x"})),
             "`shell` is not a type of tool; known types are bash, clarify, copy, edit, find, grep, \
              list, memory_forget, memory_get, memory_save, memory_search, patch, process, read, \
-             read_output, todo, write"
+             read_output, todo, web_fetch, write"
         );
     }
 
@@ -298,7 +298,8 @@ mod tests {
         let names: Vec<&str> = tools.iter().map(|tool| tool.name().as_str()).collect();
         let types: Vec<&str> = factory.types().collect();
         // These are offered only where configuration names them.
-        let optional = |name: &str| name.starts_with("memory_") || name == "clarify";
+        let optional =
+            |name: &str| name.starts_with("memory_") || ["clarify", "web_fetch"].contains(&name);
         let by_default = types.iter().filter(|name| !optional(name));
         assert_eq!(by_default.copied().collect::<Vec<_>>(), names);
         for name in types {

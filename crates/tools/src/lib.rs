@@ -27,6 +27,7 @@ pub mod script;
 pub mod search;
 pub mod session;
 pub mod undo;
+pub mod web;
 
 mod foreign;
 mod text;

@@ -6,6 +6,7 @@ pub(crate) mod approvals;
 pub(crate) mod arguments;
 pub(crate) mod batch;
 pub(crate) mod call;
+pub(crate) mod cite;
 pub(crate) mod completions;
 pub(crate) mod config;
 mod dev_container;
@@ -76,6 +77,7 @@ pub(crate) async fn run(command: Command, app: &App) -> Result<Exit, Stop> {
         Command::Log(args) => log::run(args, app).await,
         Command::Show(args) => show::run(&args, app).await,
         Command::Diff(args) => diff::run(&args, app).await,
+        Command::Cite(args) => Box::pin(cite::run(&args, app)).await,
         Command::Undo(args) => Box::pin(undo::run(&args, app)).await,
         Command::Explain(args) => explain::run(&args, app).await,
         Command::Sessions(args) => sessions::run(&args, app).await,

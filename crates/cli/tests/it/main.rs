@@ -64,5 +64,6 @@ mod trust_changes;
 mod undo;
 mod undo_git;
 mod watch;
+mod web;
 mod who_asks;
 mod workspaces;

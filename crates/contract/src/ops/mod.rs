@@ -6,6 +6,7 @@
 //! them beneath a directory it holds open and follows a symlink only in [`FileOps::resolve`].
 
 mod changes;
+mod document;
 mod empty_workspace;
 mod files;
 mod net;
@@ -18,6 +19,7 @@ mod world;
 use std::{fmt, sync::Arc};
 
 pub use changes::*;
+pub use document::*;
 pub use files::*;
 pub use net::*;
 pub use process::*;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::OpsError;
-use crate::{egress::Host, future::BoxFuture};
+use crate::{artifact::ArtifactId, egress::Host, future::BoxFuture};
 
 /// Network operations of one workspace.
 pub trait NetOps: Send + Sync {
@@ -17,7 +17,14 @@ pub trait NetOps: Send + Sync {
 
     /// Makes one HTTP request. A redirect is returned like any other response: to follow it, a tool
     /// needs a plan that names its target.
+    /// A body that arrives compressed is returned as it was before; the limit is for that.
     fn fetch<'a>(&'a self, request: Fetch<'a>) -> BoxFuture<'a, Result<FetchResponse, OpsError>>;
+
+    /// Says that a call is about to show what a host said earlier, from a copy that a tool kept.
+    /// Nothing is connected to. The session counts as having read from the host.
+    fn show_kept<'a>(&'a self, _host: &'a Host, _port: u16) -> BoxFuture<'a, Result<(), OpsError>> {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 /// A connection. Dropping it closes it.
@@ -50,6 +57,8 @@ pub struct Fetch<'a> {
     pub max_bytes: usize,
     /// The total time it may take.
     pub within: Duration,
+    /// Whether the body is kept as an artifact.
+    pub keep: bool,
 }
 
 /// Whether a request is encrypted.
@@ -80,4 +89,6 @@ pub struct FetchResponse {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
+    /// Where the body is kept, if the request asked for that and it could be kept.
+    pub kept: Option<ArtifactId>,
 }

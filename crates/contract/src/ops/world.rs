@@ -9,7 +9,9 @@ use std::{fmt, sync::Arc};
 
 use serde_json::Value;
 
-use super::{Fetch, FetchResponse, NetOps, NetStream, OpsError};
+use super::{
+    DocumentOps, DocumentText, Fetch, FetchResponse, NetOps, NetStream, OpsError, UntrustedDocument,
+};
 use crate::{egress::Host, error::ErrorKind, future::BoxFuture};
 
 /// Everything a workspace reaches beyond its files and processes.
@@ -17,6 +19,8 @@ use crate::{egress::Host, error::ErrorKind, future::BoxFuture};
 pub struct World {
     /// The network.
     pub net: Arc<dyn NetOps>,
+    /// Documents that came from there.
+    pub documents: Arc<dyn DocumentOps>,
     /// Databases.
     pub databases: Arc<dyn DatabaseOps>,
     /// People and channels.
@@ -30,6 +34,7 @@ impl World {
     pub fn none() -> Self {
         Self {
             net: Arc::new(EmptyWorld),
+            documents: Arc::new(EmptyWorld),
             databases: Arc::new(EmptyWorld),
             messages: Arc::new(EmptyWorld),
             remote_tools: Arc::new(EmptyWorld),
@@ -118,6 +123,20 @@ impl NetOps for EmptyWorld {
 
     fn fetch<'a>(&'a self, _request: Fetch<'a>) -> BoxFuture<'a, Result<FetchResponse, OpsError>> {
         Box::pin(async { Err(absent("the network")) })
+    }
+}
+
+impl DocumentOps for EmptyWorld {
+    fn read<'a>(
+        &'a self,
+        _document: UntrustedDocument<'a>,
+    ) -> BoxFuture<'a, Result<DocumentText, OpsError>> {
+        Box::pin(async {
+            Err(OpsError::new(
+                ErrorKind::Unavailable,
+                "nothing reads documents in this workspace",
+            ))
+        })
     }
 }
 

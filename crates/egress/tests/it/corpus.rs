@@ -29,6 +29,7 @@ use crate::{
     ask::{self, Answer, Shown, Way, split},
     rules,
     server::{CANARY, Server},
+    web,
 };
 
 const CORPUS: &str = include_str!("../../../../attacks/ss.toml");
@@ -37,7 +38,7 @@ const CORPUS: &str = include_str!("../../../../attacks/ss.toml");
 const CASES: u32 = 19;
 
 /// Cases of the group that are about other ways out, and name the tests that show them.
-const ELSEWHERE: [&str; 1] = ["SS-23"];
+const ELSEWHERE: [&str; 2] = ["SS-21", "SS-23"];
 
 /// Every port named in the corpus.
 const PORTS: [u16; 8] = [80, 443, 21, 22, 25, 70, 6379, 8080];
@@ -225,6 +226,76 @@ async fn ss_01_to_ss_18_through_the_http_client() {
     );
     assert!(total.faults.is_empty(), "{}", total.faults.join("\n"));
     assert!(total.attempts > 100 && total.twins > 20);
+}
+
+/// And before the tool that fetches pages: rules about hosts must allow it, and its address must be
+/// public.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ss_01_to_ss_18_through_web_fetch() {
+    if !is_in_own_network() {
+        return in_own_network("corpus::ss_01_to_ss_18_through_web_fetch");
+    }
+    let corpus: Corpus = toml::from_str(CORPUS).unwrap();
+    let server = Server::everywhere(&PORTS);
+    let mut total = Tally::default();
+    for case in &corpus.case {
+        let Some(proxied) = &case.proxy else {
+            continue;
+        };
+        let allowed = AdmissionScope::Rules(rules(&proxied.allow, &[]));
+        let public = AdmissionScope::Public(OwnHosts::default());
+        for target in &proxied.control {
+            total.controls += 1;
+            let arrived = arrives(target, &server);
+            total.note(&case.id, &format!("control {target}"), arrived);
+        }
+        for target in &proxied.denied {
+            total.attempts += 1;
+            let mut judged = Err("it was not refused".to_owned());
+            for reach in [&public, &allowed] {
+                let script = Script::new(&proxied.names);
+                let fetched = web::fetched(reach.clone(), script.clone(), target).await;
+                let came = nobody_came(&server, split(target).1);
+                if fetched.is_err() {
+                    judged = came;
+                    if script.lookups() > 1 {
+                        judged = Err(format!("{} lookups", script.lookups()));
+                    }
+                    break;
+                }
+            }
+            total.note(&case.id, target, judged);
+        }
+        let allow = match proxied.passed_rules.as_slice() {
+            [] => &proxied.allow,
+            rules => rules,
+        };
+        let names = proxied.passed_names.as_ref().unwrap_or(&proxied.names);
+        for target in proxied.passed.iter().filter(|target| is_web(target)) {
+            total.twins += 1;
+            let reach = AdmissionScope::Rules(rules(allow, &[]));
+            let judged = match web::fetched(reach, Script::new(names), target).await {
+                Ok(text) if text.contains(CANARY) => Ok(()),
+                other => Err(format!("{other:?}")),
+            };
+            total.note(&case.id, &format!("twin {target}"), judged);
+            server.visits(split(target).1.parse().unwrap_or(80));
+        }
+    }
+    println!(
+        "SS through web_fetch: {} faults in {} attempts, {} controls, {} benign twins",
+        total.faults.len(),
+        total.attempts,
+        total.controls,
+        total.twins
+    );
+    assert!(total.faults.is_empty(), "{}", total.faults.join("\n"));
+    assert!(total.attempts > 100 && total.controls > 60 && total.twins > 15);
+}
+
+/// Whether a target is on a port that pages are fetched from.
+fn is_web(target: &str) -> bool {
+    ["80", "443", "8080", "8443"].contains(&split(target).1)
 }
 
 /// What the HTTP client gets from a target.

@@ -74,6 +74,7 @@ fn fetch(host: &Host, port: u16) -> Fetch<'_> {
         body: &[],
         max_bytes: 1024,
         within: Duration::from_secs(20),
+        keep: false,
     }
 }
 

@@ -17,6 +17,7 @@ use crate::{
     record::RecordOptions,
     script_secrets::ScriptSecrets,
     suggest::{AfterEdit, Suggest},
+    web::WebAccess,
     workspace::{WorkspaceSource, sandbox_options},
     workspaces_by_caller::SeveralBackends,
 };
@@ -43,6 +44,7 @@ impl HostBuilder {
         let (workspace, record) = (WorkspaceSource::of(&settings), RecordOptions::of(&settings));
         let several = SeveralBackends::of(&settings);
         let builtins = own_tools::built_in(&settings)?;
+        let web = WebAccess::of(&settings)?;
         let script_secrets = ScriptSecrets::of(&settings);
         let reader: Arc<dyn ReadSecret> = Arc::new(script_secrets.clone());
         let scripts = own_tools::trusted_scripts(&settings, &reader)?;
@@ -82,6 +84,7 @@ impl HostBuilder {
         };
         let mut builder = Self::of(workspace, record, parts);
         builder.notes = notes;
+        builder.web = web;
         builder.configured = Configured::new(script_secrets, followed);
         Ok(builder)
     }

@@ -101,6 +101,76 @@ fn any_server_is_any_but_the_tools_own() {
 }
 
 #[test]
+fn hosts_of_the_web_are_sources_of_their_own() {
+    let policy = policy(
+        "[policy]\nallow = [\"bash(ls)\", \"mcp__b__send\", \"mcp__c__*\", \"write\"]\n\
+         ask = [{ rule = \"bash\", after = [\"web:*\"] }, { rule = \"mcp__b__send\", after = [\"mcp:*\"] }]\n\
+         deny = [{ rule = \"write\", after = [\"web:Forum.example\"] }]",
+    );
+    check(&policy, &Call::bash("ls"), Verdict::Allow);
+    check(&policy, &Call::bash("ls").after(&["mcp:b"]), Verdict::Allow);
+    check(
+        &policy,
+        &Call::bash("ls").after(&["web:docs.rs"]),
+        Verdict::Ask,
+    );
+    check(
+        &policy,
+        &Call::bash("ls").after(&["anything"]),
+        Verdict::Ask,
+    );
+    // A host is no server.
+    check(
+        &policy,
+        &of("b", "send").after(&["web:docs.rs"]),
+        Verdict::Allow,
+    );
+    check(
+        &policy,
+        &of("b", "send").after(&["web:docs.rs", "mcp:a"]),
+        Verdict::Ask,
+    );
+    // A pattern over servers reaches no further after a host than after another server.
+    check(&policy, &of("c", "send"), Verdict::Allow);
+    check(
+        &policy,
+        &of("c", "send").after(&["web:docs.rs"]),
+        Verdict::Ask,
+    );
+    check(
+        &policy,
+        &Call::write("a").after(&["web:docs.rs"]),
+        Verdict::Allow,
+    );
+    check(
+        &policy,
+        &Call::write("a").after(&["web:forum.example"]),
+        Verdict::Deny,
+    );
+}
+
+#[test]
+fn an_allowed_pattern_may_reach_further_after_the_web() {
+    let policy =
+        policy("[policy]\nallow = [{ rule = \"mcp__*\", after = [\"web:*\", \"mcp:a\"] }]");
+    check(
+        &policy,
+        &of("b", "send").after(&["web:docs.rs", "web:x.y"]),
+        Verdict::Allow,
+    );
+    check(
+        &policy,
+        &of("b", "send").after(&["web:docs.rs", "mcp:a"]),
+        Verdict::Allow,
+    );
+    check(
+        &policy,
+        &of("b", "send").after(&["web:docs.rs", "mcp:c"]),
+        Verdict::Ask,
+    );
+}
+
+#[test]
 fn a_server_may_be_named_for_its_own_tools() {
     // The private part of a server is read, and its public part written.
     let policy = policy(

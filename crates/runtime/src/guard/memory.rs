@@ -3,7 +3,7 @@
 //! from by a detour through the store.
 
 use haft_contract::{
-    BoxFuture, ErrorKind, Label, Labels, ProviderId, ToolError,
+    BoxFuture, ErrorKind, ProviderId, ToolError,
     context::{AgentMemory, FoundMemories},
     host::{LedgerError, LedgerErrorKind},
     memory::{MAX_FOUND_MEMORIES, Memory, MemoryId, MemoryOwner},
@@ -32,35 +32,11 @@ impl Guard {
         self.memory_owner()
     }
 
-    /// What the session has read from by now, which may be more than the plan says.
-    fn read_from(&self) -> Labels {
-        match &self.session {
-            Some(session) => session.labels(),
-            None => Labels::NONE.with(Label::anything()),
-        }
-    }
-
     /// Counts the sources of memories as read by this session, in the record first: from here on
     /// their text may reach the agent.
     async fn note_memories_read(&self, memories: &[Memory]) -> Result<(), ToolError> {
-        let known = self.read_from();
         let labels = memories.iter().flat_map(|memory| memory.read_from.iter());
-        let new: Labels = labels
-            .filter(|label| !known.contains(label))
-            .cloned()
-            .collect();
-        if new.is_empty() {
-            return Ok(());
-        }
-        let store = self.ledger().memories();
-        let noted = store.note_read(&self.principal, &new).await;
-        noted.map_err(unavailable)?;
-        if let Some(session) = &self.session {
-            for label in new.iter() {
-                session.add(label.clone());
-            }
-        }
-        Ok(())
+        self.note_read(labels).await.map_err(unavailable)
     }
 }
 

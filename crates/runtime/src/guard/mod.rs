@@ -11,6 +11,7 @@ pub(crate) mod confinement;
 mod files;
 mod memory;
 mod process;
+mod read_from;
 mod read_only;
 mod repository;
 mod search;

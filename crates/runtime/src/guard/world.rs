@@ -3,11 +3,11 @@
 //! for nothing else while it runs.
 
 use haft_contract::{
-    Access, BoxFuture, ErrorKind,
+    Access, BoxFuture, ErrorKind, Label,
     egress::Host,
     ops::{
-        DatabaseOps, DatabaseQuery, Fetch, FetchResponse, MessageOps, NetOps, NetStream, OpsError,
-        OutgoingMessage, RemoteToolOps, Rows,
+        DatabaseOps, DatabaseQuery, DocumentOps, DocumentText, Fetch, FetchResponse, MessageOps,
+        NetOps, NetStream, OpsError, OutgoingMessage, RemoteToolOps, Rows, UntrustedDocument,
     },
 };
 
@@ -41,6 +41,13 @@ impl Guard {
                 _ => false,
             },
         )
+    }
+
+    /// Counts a host as read by this session, in the record first: from here on what it says may
+    /// reach the agent, in an answer, in an error, in how long it takes.
+    async fn note_host_read(&self, host: &Host) -> Result<(), OpsError> {
+        let noted = self.note_read(std::iter::once(&Label::of_host(host))).await;
+        noted.map_err(|error| OpsError::new(ErrorKind::Unavailable, error.to_string()))
     }
 
     /// Write access includes reading.
@@ -87,6 +94,7 @@ impl NetOps for Guard {
     ) -> BoxFuture<'a, Result<Box<dyn NetStream>, OpsError>> {
         Box::pin(async move {
             self.planned_host(host, port)?;
+            self.note_host_read(host).await?;
             self.operations().world.net.connect(host, port).await
         })
     }
@@ -94,7 +102,33 @@ impl NetOps for Guard {
     fn fetch<'a>(&'a self, request: Fetch<'a>) -> BoxFuture<'a, Result<FetchResponse, OpsError>> {
         Box::pin(async move {
             self.planned_host(request.host, request.port)?;
-            self.operations().world.net.fetch(request).await
+            self.note_host_read(request.host).await?;
+            let keep = request.keep;
+            let mut response = self.operations().world.net.fetch(request).await?;
+            if keep {
+                response.kept = self.keep_bytes(&response.body).await;
+            }
+            Ok(response)
+        })
+    }
+
+    fn show_kept<'a>(&'a self, host: &'a Host, port: u16) -> BoxFuture<'a, Result<(), OpsError>> {
+        Box::pin(async move {
+            self.planned_host(host, port)?;
+            self.note_host_read(host).await
+        })
+    }
+}
+
+impl DocumentOps for Guard {
+    fn read<'a>(
+        &'a self,
+        document: UntrustedDocument<'a>,
+    ) -> BoxFuture<'a, Result<DocumentText, OpsError>> {
+        Box::pin(async move {
+            // A document is bytes that the tool has already: reading it touches nothing.
+            self.still_wanted()?;
+            self.operations().world.documents.read(document).await
         })
     }
 }

@@ -186,6 +186,7 @@ async fn until_stopped(
 fn guarded_world(guard: &Arc<Guard>) -> World {
     World {
         net: Arc::<Guard>::clone(guard),
+        documents: Arc::<Guard>::clone(guard),
         databases: Arc::<Guard>::clone(guard),
         messages: Arc::<Guard>::clone(guard),
         remote_tools: Arc::<Guard>::clone(guard),

@@ -9,6 +9,7 @@ use std::{
 use haft_contract::{
     Access, BoxFuture, Effects, ErrorKind, Terminal, WorkPath,
     egress::Host,
+    host::Ledger as _,
     ops::{
         DatabaseOps, DatabaseQuery, Fetch, FetchResponse, MessageOps, NetOps, NetStream, OpsError,
         OutgoingMessage, RemoteToolOps, Rows, WebScheme, World,
@@ -36,6 +37,7 @@ impl Reached {
     fn world(&self) -> World {
         World {
             net: Arc::new(self.clone()),
+            documents: World::none().documents,
             databases: Arc::new(self.clone()),
             messages: Arc::new(self.clone()),
             remote_tools: Arc::new(self.clone()),
@@ -71,6 +73,7 @@ impl NetOps for Reached {
             status: 200,
             headers: Vec::new(),
             body: Vec::new(),
+            kept: None,
         };
         Box::pin(async { Ok(fetched) })
     }
@@ -151,6 +154,7 @@ fn rogue() -> Scripted {
                     body: &[],
                     max_bytes: 1,
                     within: Duration::from_secs(1),
+                    keep: false,
                 };
                 drop(cx.net().fetch(request).await?);
             }
@@ -247,6 +251,36 @@ async fn a_tool_reaches_nothing_that_its_plan_does_not_name() {
         assert_eq!(outcome.facts.denied_by, Some(DeniedBy::Sandbox));
         assert_eq!(reached.take(), Vec::<String>::new(), "{unplanned}");
     }
+}
+
+/// Every host that a tool asks for anything is a source of its session, and no other host is.
+#[tokio::test]
+async fn a_session_has_read_from_the_hosts_that_its_tools_ask() {
+    let reached = Reached::default();
+    let (mut operations, _) = memory::operations();
+    operations.world = reached.world();
+    let harness = Harness::on(operations).tools(vec![rogue().tool()]).build();
+    let sources = async || {
+        let who = &harness.principal;
+        let used = harness.ledger.providers_used(&who.tenant, &who.session, 9);
+        let mut used: Vec<String> = used.await.unwrap();
+        used.retain(|used| used.starts_with("web:"));
+        used
+    };
+    harness
+        .call("rogue", json!({"does": "query books false"}))
+        .await;
+    harness
+        .fail("rogue", json!({"does": "fetch example.org 443"}))
+        .await;
+    assert_eq!(sources().await, [""; 0]);
+    harness
+        .call("rogue", json!({"does": "connect example.com 443"}))
+        .await;
+    harness
+        .call("rogue", json!({"does": "fetch example.com 443"}))
+        .await;
+    assert_eq!(sources().await, ["web:example.com"]);
 }
 
 /// What a tool touches by means of its own is held to the plan where the tool claims it.

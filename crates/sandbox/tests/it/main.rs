@@ -21,6 +21,7 @@ mod probe;
 mod process;
 mod proof;
 mod protected;
+mod reader;
 mod sandbox;
 mod uncertain_masks;
 mod version_2;

@@ -36,7 +36,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("agents", &[]),
     ("policy", &["contract"]),
     ("egress", &["contract"]),
-    ("sandbox", &["contract", "egress"]),
+    ("documents", &[]),
+    ("sandbox", &["contract", "documents", "egress"]),
     ("backends", &["contract", "sandbox"]),
     ("tools", &["contract"]),
     ("ledger", &["contract"]),
@@ -77,8 +78,18 @@ const EDGES: &[(&str, &[&str])] = &[
 
 /// What tests of any crate may also depend on. Never `haft` or `cli`: they are the top.
 const DEV_EDGES: &[&str] = &[
-    "agents", "contract", "harness", "testkit", "egress", "sandbox", "backends", "tools", "ledger",
-    "policy", "runtime",
+    "agents",
+    "contract",
+    "documents",
+    "harness",
+    "testkit",
+    "egress",
+    "sandbox",
+    "backends",
+    "tools",
+    "ledger",
+    "policy",
+    "runtime",
 ];
 
 /// Dependencies that stay behind one crate, so that the others build without them.
@@ -87,11 +98,13 @@ const KEPT_BEHIND: &[(&str, &[&str])] = &[
     ("cedar-policy", &["policy"]),
     ("clap", &["agent-settings", "cli"]),
     ("grep-searcher", &["backends"]),
+    ("html5gum", &["documents"]),
     ("ignore", &["backends"]),
     ("indicatif", &["cli"]),
     ("jsonschema", &["runtime"]),
     ("landlock", &["sandbox"]),
     ("libc", &["backends", "sandbox"]),
+    ("miniz_oxide", &["egress"]),
     ("object_store", &["ledger"]),
     ("reqwest", &["egress"]),
     ("rmcp", &["mcp"]),

@@ -8,7 +8,7 @@ pub mod read;
 pub mod write;
 
 mod file_view;
-mod media;
+pub(crate) mod media;
 mod patch_steps;
 mod seen;
 mod whole;

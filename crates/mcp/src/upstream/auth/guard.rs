@@ -91,6 +91,7 @@ impl Guard {
         let own = OwnHosts {
             server: Some(host_of(server)?),
             private,
+            exact: Vec::new(),
         };
         let at_home = own.is_at_home();
         let guard = Self {

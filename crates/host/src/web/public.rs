@@ -1,0 +1,126 @@
+//! What tools reach of the web: its public part and the hosts that the operator named. Tenants share no
+//! connection.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use haft_contract::{TenantId, egress::HostRule, ops::NetOps};
+use haft_egress::{AdmissionScope, Network, OwnHosts, SystemResolver};
+#[cfg(feature = "settings")]
+use haft_tools::web::web_fetch::{WebFetchConfig, WebFetchTool};
+
+#[cfg(feature = "settings")]
+use crate::{config::Settings, error::HostError};
+
+/// The most tenants whose connections are kept apart; when there are more, all are made anew.
+const MAX_POOLS: usize = 256;
+
+/// The web as a host opens it for workspaces.
+#[derive(Default)]
+pub(crate) struct WebAccess {
+    /// Hosts that are not public, as the operator named them.
+    named: Vec<HostRule>,
+    resolver: Arc<SystemResolver>,
+    pools: Mutex<HashMap<TenantId, Arc<dyn NetOps>>>,
+}
+
+impl WebAccess {
+    /// What the settings of the tool `web_fetch` say.
+    #[cfg(feature = "settings")]
+    pub(crate) fn of(settings: &Settings) -> Result<Self, HostError> {
+        let mut named = Vec::new();
+        let name = <WebFetchTool as haft_contract::Tool>::NAME;
+        for (_, tool) in settings.tools.iter().filter(|(_, tool)| tool.kind == name) {
+            // What else is wrong with it is said where the tool is built.
+            let config: WebFetchConfig =
+                serde_json::from_value(tool.config.clone()).unwrap_or_default();
+            for text in &config.private_hosts {
+                named.push(named_host(text).map_err(|why| {
+                    let message = format!("{}: `{text}` in `private_hosts`: {why}", tool.place);
+                    HostError::config(
+                        message,
+                        "write a host and a port, such as `wiki.internal:443`",
+                    )
+                })?);
+            }
+        }
+        Ok(Self {
+            named,
+            ..Self::default()
+        })
+    }
+
+    /// The network for a tenant. Hosts that rules let a tool reach by name must be public: if a
+    /// public name resolves to a private address, that is not what was allowed.
+    pub(crate) fn network(&self, tenant: &TenantId) -> Arc<dyn NetOps> {
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = pools.get(tenant) {
+            return Arc::clone(known);
+        }
+        if pools.len() >= MAX_POOLS {
+            pools.clear();
+        }
+        let scope = AdmissionScope::Public(OwnHosts {
+            exact: self.named.clone(),
+            ..OwnHosts::default()
+        });
+        let resolver = Arc::clone(&self.resolver);
+        let network: Arc<dyn NetOps> = Arc::new(Network::new(scope, resolver));
+        pools.insert(tenant.clone(), Arc::clone(&network));
+        network
+    }
+}
+
+/// A host that is named with its port.
+#[cfg(feature = "settings")]
+fn named_host(text: &str) -> Result<HostRule, String> {
+    let rule = HostRule::parse(text).map_err(|error| error.to_string())?;
+    if rule.host().is_none() || rule.port().is_none() {
+        return Err("it must be one host and its port".to_owned());
+    }
+    if haft_egress::never_granted(&rule) {
+        return Err("credentials are handed out there, so nothing reaches it".to_owned());
+    }
+    Ok(rule)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tenants_share_no_connection() {
+        let web = WebAccess::default();
+        let (one, two) = (
+            TenantId::parse("one").unwrap(),
+            TenantId::parse("two").unwrap(),
+        );
+        let of = |tenant: &TenantId| Arc::as_ptr(&web.network(tenant)).cast::<()>();
+        assert_eq!(of(&one), of(&one));
+        assert_ne!(of(&one), of(&two));
+    }
+
+    #[cfg(feature = "settings")]
+    #[test]
+    fn a_private_host_is_one_host_with_its_port() {
+        for right in [
+            "wiki.internal:443",
+            "127.0.0.1:8080",
+            "[::1]:80",
+            "localhost:3000",
+        ] {
+            assert!(named_host(right).is_ok(), "{right}");
+        }
+        for wrong in [
+            "wiki.internal",
+            "*.internal:80",
+            "169.254.169.254:80",
+            "http://a:1",
+            "",
+        ] {
+            assert!(named_host(wrong).is_err(), "{wrong}");
+        }
+    }
+}

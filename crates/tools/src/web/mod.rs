@@ -1,0 +1,8 @@
+//! Tools that read the web. What they bring back is written by strangers: it is data and says so, and
+//! the session is labelled with the host before anything of it arrives.
+
+pub mod web_fetch;
+
+mod address;
+mod answer;
+mod copies;
