@@ -10,7 +10,7 @@ use haft_contract::{
     ProviderId,
     event::EventSink,
     host::{Approver, Ledger},
-    ops::{Operations, SandboxMode},
+    ops::{DatabaseOps, Operations, SandboxMode},
     secret::ReadSecret,
 };
 use haft_mcp::{client::Clients, upstream::supervise::UnseenServer};
@@ -59,6 +59,8 @@ pub(crate) struct AssemblyParts {
     readiness: Readiness,
     /// The back ends of callers who do not work where the process itself does.
     several: Option<SeveralBackends>,
+    /// The configured databases.
+    databases: Option<Arc<dyn DatabaseOps>>,
 }
 
 #[derive(Clone)]
@@ -104,6 +106,7 @@ impl HostBuilder {
                 ..Readiness::default()
             },
             several: None,
+            databases: None,
         };
         Ok(Self::of(workspace, record, parts))
     }
@@ -145,9 +148,22 @@ impl HostBuilder {
         let mounts = Arc::new(MountPlan::of(&settings));
         let (workspace, record) = (WorkspaceSource::of(&settings), RecordOptions::of(&settings));
         let several = SeveralBackends::of(&settings);
-        let builtins = own_tools::built_in(&settings)?;
+        #[cfg_attr(
+            not(feature = "databases"),
+            expect(unused_mut, reason = "nothing adds a tool without databases")
+        )]
+        let mut builtins = own_tools::built_in(&settings)?;
         let script_secrets = ScriptSecrets::of(&settings);
         let reader: Arc<dyn ReadSecret> = Arc::new(script_secrets.clone());
+        #[cfg(feature = "databases")]
+        let databases = crate::databases::DatabaseTools::of(&settings, &reader)?;
+        #[cfg(feature = "databases")]
+        let databases = databases.map(|databases| {
+            builtins.extend(databases.tool);
+            databases.operations
+        });
+        #[cfg(not(feature = "databases"))]
+        let databases = None;
         let scripts = own_tools::trusted_scripts(&settings, &reader)?;
         notes.extend(scripts.refused.iter().cloned());
         let mut readiness = Readiness::of(&settings, sandbox_options(&settings).profile);
@@ -178,6 +194,7 @@ impl HostBuilder {
             scripts_refused: !scripts.refused.is_empty(),
             readiness,
             several,
+            databases,
         };
         let mut builder = Self::of(workspace, record, parts);
         builder.notes = notes;
@@ -312,7 +329,14 @@ impl AssemblyParts {
         Ok(assembly)
     }
 
-    fn on(self, operations: Operations, hosting: Option<Hosting>) -> Result<Assembly, HostError> {
+    fn on(
+        self,
+        mut operations: Operations,
+        hosting: Option<Hosting>,
+    ) -> Result<Assembly, HostError> {
+        if let Some(databases) = self.databases {
+            operations.world.databases = databases;
+        }
         let tiers = operations.tiers.clone();
         let rules = Arc::new(RulesInForce::new(rules_of(&self.policy)));
         let mut runtime = self

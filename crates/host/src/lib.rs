@@ -14,6 +14,8 @@ mod builder;
 pub mod call_lookup;
 pub mod config;
 mod data_dir;
+#[cfg(feature = "databases")]
+mod databases;
 mod desktop;
 pub mod error;
 mod first_answer;
@@ -52,6 +54,8 @@ mod workspaces_by_caller;
 
 /// An MCP server to mount, with the settings of an entry of `[[mcp.servers]]`.
 pub use self::config::mcp::ServerSettings as McpServer;
+#[cfg(feature = "databases")]
+pub use self::databases::{CheckedSource, check_sources};
 pub use self::{
     assembly::{Assembly, problem},
     builder::HostBuilder,

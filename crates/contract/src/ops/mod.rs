@@ -6,6 +6,7 @@
 //! them beneath a directory it holds open and follows a symlink only in [`FileOps::resolve`].
 
 mod changes;
+mod database;
 mod files;
 mod net;
 mod process;
@@ -17,6 +18,7 @@ mod world;
 use std::{fmt, sync::Arc};
 
 pub use changes::*;
+pub use database::*;
 pub use files::*;
 pub use net::*;
 pub use process::*;
