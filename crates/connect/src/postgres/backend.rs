@@ -37,16 +37,10 @@ impl<'s> Backend<'s> {
         self.pid = Some(pid);
     }
 
-    pub(super) fn client(&self) -> &Client {
-        // Taken only by what consumes or drops the value.
-        #[expect(
-            clippy::unreachable,
-            reason = "only `self` by value and `drop` take it"
-        )]
-        match &self.client {
-            Some(client) => client,
-            None => unreachable!("a backend keeps its client until its end"),
-        }
+    /// The connection. Only what ends the value takes it.
+    pub(super) fn client(&self) -> Result<&Client, OpsError> {
+        let client = self.client.as_ref();
+        client.ok_or_else(|| OpsError::new(ErrorKind::Internal, "the connection was ended"))
     }
 
     /// Ends a transaction that only read. The process ends with the connection.

@@ -24,7 +24,7 @@ impl PostgresSource {
     ) -> Result<StatementEstimate, OpsError> {
         let backend = self.begin(TransactionUse::Reads, halt).await?;
         let run = async {
-            let client = backend.client();
+            let client = backend.client()?;
             self.check_functions(client, &reading.functions).await?;
             let explain = format!("EXPLAIN (FORMAT JSON) {}", query.statement);
             let prepared = client.prepare(&explain).await;

@@ -37,7 +37,7 @@ impl PostgresSource {
     ) -> Result<StatementEnd, OpsError> {
         let backend = self.begin(Self::purpose(false), halt).await?;
         let run = async {
-            let client = backend.client();
+            let client = backend.client()?;
             self.check_functions(client, &reading.functions).await?;
             fetch_all(client, query, rows).await
         };
@@ -71,7 +71,7 @@ impl PostgresSource {
     ) -> Result<StatementEnd, OpsError> {
         let backend = self.begin(Self::purpose(true), halt).await?;
         let run = async {
-            let client = backend.client();
+            let client = backend.client()?;
             self.check_functions(client, &reading.functions).await?;
             let statement = client.prepare(query.statement).await;
             let statement = statement.map_err(|error| failed(&error))?;

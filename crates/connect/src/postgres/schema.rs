@@ -38,7 +38,7 @@ impl PostgresSource {
     ) -> Result<SchemaPage, OpsError> {
         let backend = self.begin(TransactionUse::Reads, halt).await?;
         let run = async {
-            let client = backend.client();
+            let client = backend.client()?;
             let offset = i64::try_from(question.offset).unwrap_or(i64::MAX);
             let limit = i64::try_from(question.limit.saturating_add(1)).unwrap_or(i64::MAX);
             let found = client

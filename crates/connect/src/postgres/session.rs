@@ -82,7 +82,7 @@ impl PostgresSource {
         let mut backend = Backend::new(self, client);
         let settings = self.settings(halt);
         let began = async {
-            let client = backend.client();
+            let client = backend.client()?;
             client
                 .batch_execute(&settings)
                 .await
