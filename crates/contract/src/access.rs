@@ -26,7 +26,8 @@ pub enum Access {
     },
     /// Query a configured database.
     Database {
-        /// The configured source name, never its credentials.
+        /// The configured source name, never its credentials; after it, with a dot between, what of
+        /// it: `crm`, `crm.users`, `crm.users.email`, `crm.users.*`.
         source: String,
         /// Whether the statement may change data.
         writes: bool,

@@ -12,7 +12,7 @@ use std::{
 use haft_contract::{
     event::EventSink,
     host::{Approver, Ledger},
-    ops::{Operations, SandboxMode},
+    ops::{DatabaseOps, Operations, SandboxMode},
 };
 use haft_policy::{CedarPolicy, PolicySource};
 use haft_runtime::{RulesInForce, Runtime, RuntimeBuilder, Workspace, Workspaces};
@@ -61,6 +61,8 @@ pub(crate) struct AssemblyParts {
     readiness: Readiness,
     /// The back ends of callers who do not work where the process itself does.
     several: Option<WorkspaceSupplier>,
+    /// The configured databases.
+    databases: Option<Arc<dyn DatabaseOps>>,
 }
 
 /// Fails if a runtime does not fit its settings.
@@ -99,6 +101,7 @@ impl HostBuilder {
                 ..Readiness::default()
             },
             several: None,
+            databases: None,
         };
         Ok(Self::of(workspace, record, parts))
     }
@@ -211,7 +214,14 @@ impl AssemblyParts {
         Ok(assembly)
     }
 
-    fn on(self, operations: Operations, hosting: Option<Hosting>) -> Result<Assembly, HostError> {
+    fn on(
+        self,
+        mut operations: Operations,
+        hosting: Option<Hosting>,
+    ) -> Result<Assembly, HostError> {
+        if let Some(databases) = self.databases {
+            operations.world.databases = databases;
+        }
         let tiers = operations.tiers.clone();
         let rules = Arc::new(RulesInForce::new(rules_of(&self.policy)));
         let mut runtime = self

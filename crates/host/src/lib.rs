@@ -20,6 +20,8 @@ pub mod cite;
 #[cfg(feature = "settings")]
 pub mod config;
 mod data_dir;
+#[cfg(feature = "databases")]
+mod databases;
 #[cfg(feature = "settings")]
 mod desktop;
 mod directory;
@@ -88,6 +90,8 @@ mod workspaces_by_caller;
 /// An MCP server to mount, with the settings of an entry of `[[mcp.servers]]`.
 #[cfg(feature = "settings")]
 pub use self::config::mcp::ServerSettings as McpServer;
+#[cfg(feature = "databases")]
+pub use self::databases::{CheckedSource, check_sources};
 #[cfg(feature = "sandbox")]
 pub use self::remote_workspace::RemoteWorkspace;
 #[cfg(feature = "webhook")]

@@ -35,6 +35,14 @@ impl ScriptSecrets {
         }
     }
 
+    /// For a command that records nothing, so that nothing has to be kept out of a record.
+    #[cfg(feature = "databases")]
+    pub(crate) fn without_record(settings: &Settings) -> Self {
+        let secrets = Self::of(settings);
+        secrets.keep_out_of(Arc::new(Redactor::new([])));
+        secrets
+    }
+
     /// Keeps secrets out of this record.
     pub(crate) fn keep_out_of(&self, redactor: Arc<Redactor>) {
         // Set once, when the one record of a host is opened.

@@ -1,5 +1,6 @@
-//! A database in a rule: `crm`, `crm, writes`, `crm, reads`, with `*` in the name. A name with a dot
-//! is refused, because `crm.users.email` will name a part of a database once accesses do.
+//! A database in a rule: `crm`, `crm, writes`, `crm, reads`, with `*` in the name; or a part of it:
+//! `crm.users`, `crm.users.email`. A pattern reaches everything within what it names. In `deny` and
+//! `ask` it also reaches an access that is wider than it: `SELECT *` reads the column that is named.
 
 use crate::pattern::{PatternError, PatternScope, TextPattern};
 
@@ -33,7 +34,8 @@ impl DatabasePattern {
         if source.is_empty() {
             return Err(PatternError::Empty);
         }
-        if source.contains(|c: char| c == '.' || c.is_whitespace()) {
+        let empty_part = source.starts_with('.') || source.ends_with('.') || source.contains("..");
+        if empty_part || source.contains(char::is_whitespace) {
             return Err(PatternError::NotADatabase);
         }
         Ok(Self {
@@ -55,6 +57,148 @@ impl DatabasePattern {
             (DatabaseUse::Reads, PatternScope::Exact) => !writes,
             (DatabaseUse::Writes, _) => writes,
         };
-        used && self.source.matches(source)
+        used && match reach {
+            PatternScope::Exact => names(&self.source, source),
+            // Which database folds names and which does not is not known here.
+            PatternScope::Wide => {
+                let pattern = self.source.lowercase();
+                let source = source.to_lowercase();
+                names(&pattern, &source) || is_within(&pattern, &source)
+            }
+        }
+    }
+}
+
+/// Whether the pattern names the access or something that it is a part of.
+fn names(pattern: &TextPattern, source: &str) -> bool {
+    let dots = source.match_indices('.').map(|(at, _)| at);
+    let mut parts = dots.chain([source.len()]);
+    parts.any(|end| pattern.matches(source.get(..end).unwrap_or_default()))
+}
+
+/// Whether the pattern names a part of what is accessed as a whole: `crm` or `crm.users.*`.
+fn is_within(pattern: &TextPattern, source: &str) -> bool {
+    // `crm.users.(rows)` and its like have no parts.
+    if source.ends_with(')') {
+        return false;
+    }
+    let whole = source.strip_suffix(".*").unwrap_or(source);
+    let whole = format!("{whole}.");
+    match pattern {
+        TextPattern::Literal(part) => part.starts_with(&whole),
+        // What a wildcard stands for may be in there.
+        TextPattern::Wild(_) => {
+            let prefix = pattern.prefix();
+            prefix.starts_with(&whole) || whole.starts_with(prefix)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pattern: &str, reach: PatternScope, matches: &[&str], others: &[&str]) {
+        let parsed = DatabasePattern::parse(pattern).unwrap();
+        let is = |access: &str| {
+            let (source, writes) = match access.strip_prefix("write ") {
+                Some(source) => (source, true),
+                None => (access, false),
+            };
+            parsed.matches(source, writes, reach)
+        };
+        for access in matches {
+            assert!(is(access), "{pattern} {reach:?} {access}");
+        }
+        for access in others {
+            assert!(!is(access), "{pattern} {reach:?} {access}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_reaches_everything_within_what_it_names() {
+        let (exact, wide) = (PatternScope::Exact, PatternScope::Wide);
+        let parts = [
+            "crm",
+            "crm.users",
+            "crm.users.email",
+            "crm.users.*",
+            "crm.users.(rows)",
+            "crm.()",
+        ];
+        check(
+            "crm",
+            exact,
+            &parts,
+            &["crmx", "crmx.users", "CRM.users", "x.crm"],
+        );
+        check("crm", wide, &parts, &["crmx", "crmx.users"]);
+        check(
+            "crm.users",
+            exact,
+            &[
+                "crm.users.email",
+                "crm.users.*",
+                "crm.users.(rows)",
+                "write crm.users.email",
+            ],
+            &["crm", "crm.usersx.email", "crm.orders.*", "crm.(schema)"],
+        );
+        check(
+            "crm.users, reads",
+            exact,
+            &["crm.users.id"],
+            &["write crm.users.id"],
+        );
+        check(
+            "crm.users.email",
+            exact,
+            &["crm.users.email"],
+            &["crm.users.*", "crm", "crm.users.Email"],
+        );
+        check(
+            "crm.users.email",
+            wide,
+            &[
+                "crm.users.email",
+                "crm.users.*",
+                "crm",
+                "crm.Users.EMAIL",
+                "write crm.users.*",
+            ],
+            &[
+                "crm.users.name",
+                "crm.orders.*",
+                "crm.users.(rows)",
+                "crm.(schema)",
+                "crmx",
+            ],
+        );
+        check(
+            "crm.users, writes",
+            wide,
+            &["write crm.users.name"],
+            &["crm.users.name"],
+        );
+        check(
+            "crm.*.email",
+            wide,
+            &["crm.users.email", "crm.users.*", "crm"],
+            &["crm.users.name", "sales.users.email"],
+        );
+        check("*", exact, &["crm.users.email", "x"], &[]);
+        check(
+            "*, reads",
+            exact,
+            &["crm.users.email"],
+            &["write crm.users.email"],
+        );
+    }
+
+    #[test]
+    fn a_part_without_a_name_is_refused() {
+        for text in ["crm.", ".users", "crm..email", "crm users", ""] {
+            assert!(DatabasePattern::parse(text).is_err(), "{text}");
+        }
     }
 }

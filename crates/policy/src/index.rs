@@ -373,8 +373,13 @@ impl Index {
                 self.wide.hosts(host, &self.patterns, &mut found);
             }
             Access::Database { source, writes } => {
+                // `report(crm)` names the database, whatever of it a plan touches.
+                let whole = source.split_once('.').map(|(database, _)| database);
                 for patterns in [&self.exact, &self.wide] {
                     patterns.texts(source, &self.patterns, &mut found);
+                    if let Some(database) = whole {
+                        patterns.texts(database, &self.patterns, &mut found);
+                    }
                     patterns.databases(source, *writes, &self.patterns, &mut found);
                 }
             }

@@ -124,7 +124,7 @@ pub(crate) enum PatternError {
     UnknownGroup,
     /// More than a host name after `domain:`.
     NotAHost,
-    /// Part of a database, or a word after it that is neither `reads` nor `writes`.
+    /// A part of a database without a name, or a word after it that is neither `reads` nor `writes`.
     NotADatabase,
     /// A message without a channel or a target.
     NotAMessage,
@@ -443,6 +443,16 @@ impl PathShape {
 }
 
 impl TextPattern {
+    /// The same pattern for texts without capital letters.
+    pub(crate) fn lowercase(&self) -> Self {
+        match self {
+            Self::Literal(text) => Self::Literal(text.to_lowercase()),
+            Self::Wild(pieces) => {
+                Self::Wild(pieces.iter().map(|piece| piece.to_lowercase()).collect())
+            }
+        }
+    }
+
     pub(crate) fn parse(text: &str) -> Self {
         let mut pieces = vec![String::new()];
         let mut characters = text.chars().peekable();

@@ -42,7 +42,8 @@ pub(crate) struct Patterns {
     command_groups: Vec<(PatternId, CommandGroup)>,
     literal_hosts: HashMap<String, Vec<PatternId>>,
     wild_hosts: Vec<PatternId>,
-    databases: NamePatterns,
+    /// Few, and each reaches what is within it.
+    databases: Vec<PatternId>,
     messages: NamePatterns,
 }
 
@@ -124,8 +125,8 @@ impl Patterns {
             Some(TextPattern::Wild(_)) => self.wild_hosts.push(id),
             None => {}
         }
-        if let Some(database) = &pattern.database {
-            self.databases.add(id, &database.source);
+        if pattern.database.is_some() {
+            self.databases.push(id);
         }
         if let Some(message) = &pattern.message {
             self.messages.add(id, message);
@@ -323,7 +324,7 @@ impl Patterns {
             pattern_at(patterns, **id)
                 .is_some_and(|pattern| pattern.matches_database(source, writes))
         };
-        found.extend(self.databases.candidates(source).filter(matching));
+        found.extend(self.databases.iter().filter(matching));
     }
 
     /// The patterns that match a message, by its channel and target.

@@ -458,7 +458,7 @@ impl fmt::Display for RuleError {
             }
             RuleErrorKind::NotADatabase => write!(
                 f,
-                "`{rule}` can never match: accesses name whole databases, by names without dots"
+                "`{rule}` can never match: a database is named as in `crm`, `crm.users` or `crm.users.email`"
             ),
             RuleErrorKind::NotAMessage => {
                 write!(

@@ -18,6 +18,7 @@
 
 pub mod catalog;
 pub mod change;
+pub mod data;
 pub mod factory;
 pub mod files;
 pub mod memory;

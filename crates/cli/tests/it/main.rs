@@ -22,6 +22,7 @@ mod catalog;
 mod clarify;
 mod configuration;
 mod containers;
+mod databases;
 mod desktop;
 mod doctor;
 mod five_minutes;

@@ -6,6 +6,7 @@
 //! them beneath a directory it holds open and follows a symlink only in [`FileOps::resolve`].
 
 mod changes;
+mod database;
 mod document;
 mod empty_workspace;
 mod files;
@@ -19,6 +20,7 @@ mod world;
 use std::{fmt, sync::Arc};
 
 pub use changes::*;
+pub use database::*;
 pub use document::*;
 pub use files::*;
 pub use net::*;

@@ -7,10 +7,10 @@
 
 use std::{fmt, sync::Arc};
 
-use serde_json::Value;
-
 use super::{
-    DocumentOps, DocumentText, Fetch, FetchResponse, NetOps, NetStream, OpsError, UntrustedDocument,
+    DatabaseOps, DatabaseQuery, DocumentOps, DocumentText, Fetch, FetchResponse, NetOps, NetStream,
+    OpsError, ReadStatement, SchemaPage, SchemaQuestion, SourceSummary, StatementEnd,
+    StatementEstimate, StatementReading, TakeRows, UntrustedDocument,
 };
 use crate::{egress::Host, error::ErrorKind, future::BoxFuture};
 
@@ -46,36 +46,6 @@ impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("World").finish_non_exhaustive()
     }
-}
-
-/// Databases, by the names the operator gave them.
-pub trait DatabaseOps: Send + Sync {
-    /// Runs one statement and returns its rows.
-    fn query<'a>(&'a self, query: DatabaseQuery<'a>) -> BoxFuture<'a, Result<Rows, OpsError>>;
-}
-
-/// One statement.
-#[derive(Debug, Clone)]
-pub struct DatabaseQuery<'a> {
-    /// The configured source.
-    pub source: &'a str,
-    /// The statement, with placeholders.
-    pub statement: &'a str,
-    /// The values of the placeholders.
-    pub parameters: &'a [Value],
-    /// Whether it may change data. A statement planned as read-only is run so that it cannot.
-    pub writes: bool,
-    /// The most rows to return.
-    pub limit: usize,
-}
-
-/// What a statement returned.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Rows {
-    /// The names of the columns.
-    pub columns: Vec<String>,
-    /// The rows.
-    pub rows: Vec<Vec<Value>>,
 }
 
 /// People and channels, by the names the operator gave them.
@@ -140,10 +110,42 @@ impl DocumentOps for EmptyWorld {
     }
 }
 
-impl DatabaseOps for EmptyWorld {
-    fn query<'a>(&'a self, query: DatabaseQuery<'a>) -> BoxFuture<'a, Result<Rows, OpsError>> {
-        Box::pin(async move { Err(absent(&format!("the database `{}`", query.source))) })
+impl ReadStatement for EmptyWorld {
+    fn sources(&self) -> Vec<SourceSummary> {
+        Vec::new()
     }
+
+    fn read_statement(&self, source: &str, _: &str) -> Result<StatementReading, OpsError> {
+        Err(absent_database(source))
+    }
+}
+
+impl DatabaseOps for EmptyWorld {
+    fn query<'a>(
+        &'a self,
+        query: DatabaseQuery<'a>,
+        _: &'a mut dyn TakeRows,
+    ) -> BoxFuture<'a, Result<StatementEnd, OpsError>> {
+        Box::pin(async move { Err(absent_database(query.source)) })
+    }
+
+    fn explain<'a>(
+        &'a self,
+        query: DatabaseQuery<'a>,
+    ) -> BoxFuture<'a, Result<StatementEstimate, OpsError>> {
+        Box::pin(async move { Err(absent_database(query.source)) })
+    }
+
+    fn schema<'a>(
+        &'a self,
+        question: SchemaQuestion<'a>,
+    ) -> BoxFuture<'a, Result<SchemaPage, OpsError>> {
+        Box::pin(async move { Err(absent_database(question.source)) })
+    }
+}
+
+fn absent_database(source: &str) -> OpsError {
+    absent(&format!("the database `{source}`"))
 }
 
 impl MessageOps for EmptyWorld {

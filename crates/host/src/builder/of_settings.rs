@@ -43,10 +43,23 @@ impl HostBuilder {
         let mounts = Arc::new(MountPlan::of(&settings));
         let (workspace, record) = (WorkspaceSource::of(&settings), RecordOptions::of(&settings));
         let several = SeveralBackends::of(&settings);
-        let builtins = own_tools::built_in(&settings)?;
+        #[cfg_attr(
+            not(feature = "databases"),
+            expect(unused_mut, reason = "nothing adds a tool without databases")
+        )]
+        let mut builtins = own_tools::built_in(&settings)?;
         let web = WebAccess::of(&settings)?;
         let script_secrets = ScriptSecrets::of(&settings);
         let reader: Arc<dyn ReadSecret> = Arc::new(script_secrets.clone());
+        #[cfg(feature = "databases")]
+        let databases = crate::databases::DatabaseTools::of(&settings, &reader)?;
+        #[cfg(feature = "databases")]
+        let databases = databases.map(|databases| {
+            builtins.extend(databases.tool);
+            databases.operations
+        });
+        #[cfg(not(feature = "databases"))]
+        let databases = None;
         let scripts = own_tools::trusted_scripts(&settings, &reader)?;
         notes.extend(scripts.refused.iter().cloned());
         let mut readiness = Readiness::of(&settings, sandbox_options(&settings).profile);
@@ -81,6 +94,7 @@ impl HostBuilder {
             readiness,
             several: several
                 .map(|several| -> WorkspaceSupplier { Box::new(move |own| several.beside(own)) }),
+            databases,
         };
         let mut builder = Self::of(workspace, record, parts);
         builder.notes = notes;

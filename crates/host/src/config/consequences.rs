@@ -101,6 +101,10 @@ fn consequences(settings: &Settings) -> Consequences {
     for line in settings.asking.places.lines() {
         found = found.line("answers", line);
     }
+    #[cfg(feature = "databases")]
+    for source in &settings.databases {
+        found = found.line("database", super::sources::line(source));
+    }
     for line in settings.undo.lines() {
         found = found.line("undo", line);
     }

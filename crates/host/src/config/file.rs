@@ -58,6 +58,9 @@ pub struct ConfigFile {
     pub undo: UndoSettings,
     /// The MCP servers to mount.
     pub mcp: McpSettings,
+    /// The databases that tools reach by name.
+    #[cfg(feature = "databases")]
+    pub databases: Vec<haft_connect::settings::SourceSettings>,
 }
 
 /// A tool built from configuration.
@@ -76,7 +79,7 @@ pub struct ConfiguredTool {
 }
 
 /// The tables of a file. Policy's own tables are checked by policy.
-const TABLES: [&str; 20] = [
+const TABLES: [&str; 21] = [
     "policy",
     "agents",
     "tenants",
@@ -97,6 +100,7 @@ const TABLES: [&str; 20] = [
     "ssh",
     "docker",
     "undo",
+    "sources",
 ];
 
 /// The keys of a tool's table. The last four belong to policy.
@@ -199,6 +203,21 @@ impl Reader<'_> {
         }
         if let Some(undo) = self.table(document, "undo") {
             self.file.undo = self.undo(undo);
+        }
+        if let Some(sources) = self.table(document, "sources") {
+            #[cfg(feature = "databases")]
+            {
+                self.file.databases = self.sources(sources);
+            }
+            #[cfg(not(feature = "databases"))]
+            {
+                let at = sources.keys().next().map_or(0, |name| name.span().start);
+                self.problem(
+                    at,
+                    "this build of Haft has no databases",
+                    "remove [sources], or use a build with the feature `databases`",
+                );
+            }
         }
         self.file.backends = self.backends(document);
         if let Some(tools) = document.get("tools") {

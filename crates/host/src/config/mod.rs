@@ -36,6 +36,8 @@ pub mod resolve;
 pub mod sandbox;
 pub mod scripts;
 pub mod secrets;
+#[cfg(feature = "databases")]
+mod sources;
 pub mod ssh;
 pub mod template;
 pub mod timeouts;

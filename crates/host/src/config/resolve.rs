@@ -143,6 +143,9 @@ pub struct Settings {
     pub scripts: Scripts,
     /// The MCP servers to mount.
     pub mcp: McpSettings,
+    /// The databases that tools reach by name.
+    #[cfg(feature = "databases")]
+    pub databases: Vec<haft_connect::settings::SourceSettings>,
     /// Notes for a person, such as about a file that was not read.
     pub notes: Vec<String>,
 }
@@ -403,6 +406,8 @@ impl Settings {
         let mut script_folders = Vec::new();
         let mut tools = Vec::new();
         let mut mcp = McpSettings::default();
+        #[cfg(feature = "databases")]
+        let mut databases = Vec::new();
         for (source, (path, _)) in sources.iter().zip(&read) {
             match file::parse(source) {
                 Ok(file) => {
@@ -419,6 +424,8 @@ impl Settings {
                     sandbox.join(file.sandbox);
                     backends.join(file.backends)?;
                     undo.join(file.undo);
+                    #[cfg(feature = "databases")]
+                    super::sources::join(&mut databases, file.databases);
                     let beside = path.parent().unwrap_or(Path::new("/"));
                     script_folders.extend(file.script_folders.iter().map(|name| beside.join(name)));
                     tools.extend(file.tools.into_iter().map(|tool| (beside.to_owned(), tool)));
@@ -471,6 +478,8 @@ impl Settings {
             tools,
             scripts: Scripts::Trusted,
             mcp,
+            #[cfg(feature = "databases")]
+            databases,
             notes,
         })
     }

@@ -126,7 +126,8 @@ impl GrantRule {
                 pattern.kind() == PatternKind::Host && pattern.matches_host(host)
             }
             Access::Database { source, writes } => {
-                says(source) || pattern.matches_database(source, *writes)
+                let database = source.split('.').next().unwrap_or_default();
+                says(source) || says(database) || pattern.matches_database(source, *writes)
             }
             Access::Message { channel, target } => {
                 says(&format!("{channel}:{target}")) || pattern.matches_message(channel, target)

@@ -169,7 +169,13 @@ impl<'a> QuestionKeys<'a> {
                 self.add(&PatternKey::Host(host));
                 self.add(&PatternKey::WildHost);
             }
-            Access::Database { source, .. } => self.add_text(source),
+            // A rule about a database or a table covers everything in it.
+            Access::Database { source, .. } => {
+                for (at, _) in source.match_indices('.') {
+                    self.add_text(source.get(..at).unwrap_or_default());
+                }
+                self.add_text(source);
+            }
             Access::Message { channel, target } => self.add_text(&format!("{channel}:{target}")),
             Access::Custom(custom) => self.add_text(&custom.to_string()),
             Access::Command(_) | Access::Process(_) | Access::RemoteTool { .. } => {}

@@ -181,6 +181,29 @@ fn reads_and_writes_of_a_database_are_told_apart() {
     let rules = policy("[policy]\nallow = ['report']\ndeny = ['report(db:crm, writes)']");
     check(&rules, &call("report", database("crm", false)), Allow);
     check(&rules, &call("report", database("crm", true)), Deny);
+    // What a plan touches of a database, by its name and by that of a part.
+    let rules = policy(
+        "[policy]\nallow = ['report(crm)', 'db(shop.orders, reads)']\ndeny = ['db(crm.users.email)']",
+    );
+    for (source, expect) in [
+        ("crm.users.name", Allow),
+        ("crm.users.(rows)", Allow),
+        ("crm.users.email", Deny),
+        ("crm.users.*", Deny),
+        ("crm", Deny),
+        ("shop.orders.total", Allow),
+        ("shop.orders.*", Allow),
+        ("shop.users.name", Ask),
+        ("crmx.users.name", Ask),
+    ] {
+        check(&rules, &call("report", database(source, false)), expect);
+    }
+    let denied = policy("[policy]\nallow = ['report']\ndeny = ['report(crm)']");
+    check(
+        &denied,
+        &call("report", database("crm.users.name", false)),
+        Deny,
+    );
 }
 
 #[test]

@@ -7,11 +7,21 @@ use haft_contract::{
     egress::Host,
     ops::{
         DatabaseOps, DatabaseQuery, DocumentOps, DocumentText, Fetch, FetchResponse, MessageOps,
-        NetOps, NetStream, OpsError, OutgoingMessage, RemoteToolOps, Rows, UntrustedDocument,
+        NetOps, NetStream, OpsError, OutgoingMessage, ReadStatement, RemoteToolOps, SchemaPage,
+        SchemaQuestion, SourceSummary, StatementEnd, StatementEstimate, StatementReading, TakeRows,
+        UntrustedDocument,
     },
 };
 
 use super::Guard;
+
+/// What becomes of a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StatementFate {
+    Run,
+    /// It is planned by the database and not run: what it would write is only read about.
+    Explained,
+}
 
 impl Guard {
     /// Fails unless an access of the plan matches what the tool asks for.
@@ -50,7 +60,7 @@ impl Guard {
         noted.map_err(|error| OpsError::new(ErrorKind::Unavailable, error.to_string()))
     }
 
-    /// Write access includes reading.
+    /// Write access includes reading, and a database or a table everything in it.
     pub(super) fn planned_query(&self, wanted: &str, writes_too: bool) -> Result<(), OpsError> {
         let source = format!("the database `{wanted}`");
         let what = if writes_too {
@@ -59,9 +69,48 @@ impl Guard {
             source
         };
         self.planned(&what, |access| match access {
-            Access::Database { source, writes } => source == wanted && (*writes || !writes_too),
+            Access::Database { source, writes } => {
+                let rest = wanted.strip_prefix(source.as_str());
+                let within = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+                within && (*writes || !writes_too)
+            }
             _ => false,
         })
+    }
+
+    /// Reads the statement again: what a tool says about it counts for nothing. What a tool planned
+    /// as a whole database without its parts is judged as that.
+    fn planned_statement(
+        &self,
+        query: &DatabaseQuery<'_>,
+        fate: StatementFate,
+    ) -> Result<(), OpsError> {
+        self.still_wanted()?;
+        let databases = &self.operations().world.databases;
+        let reading = databases.read_statement(query.source, query.statement)?;
+        let runs = fate == StatementFate::Run;
+        if reading.writes && runs && !query.writes {
+            return Err(OpsError::new(
+                ErrorKind::NotInPlan,
+                "the statement changes data, and was passed as one that only reads",
+            ));
+        }
+        for access in &reading.accesses {
+            if let Access::Database { source, writes } = access {
+                self.planned_query(source, *writes && runs)?;
+            }
+        }
+        // A statement without a table touches the database all the same.
+        self.planned(
+            &format!("the database `{}`", query.source),
+            |access| match access {
+                Access::Database { source, writes } => {
+                    let name = source.split('.').next().unwrap_or_default();
+                    name == query.source && (*writes || !query.writes)
+                }
+                _ => false,
+            },
+        )
     }
 
     pub(super) fn planned_message(&self, over: &str, to: &str) -> Result<(), OpsError> {
@@ -133,11 +182,46 @@ impl DocumentOps for Guard {
     }
 }
 
+impl ReadStatement for Guard {
+    fn sources(&self) -> Vec<SourceSummary> {
+        self.operations().world.databases.sources()
+    }
+
+    fn read_statement(&self, source: &str, statement: &str) -> Result<StatementReading, OpsError> {
+        let databases = &self.operations().world.databases;
+        databases.read_statement(source, statement)
+    }
+}
+
 impl DatabaseOps for Guard {
-    fn query<'a>(&'a self, query: DatabaseQuery<'a>) -> BoxFuture<'a, Result<Rows, OpsError>> {
+    fn query<'a>(
+        &'a self,
+        query: DatabaseQuery<'a>,
+        rows: &'a mut dyn TakeRows,
+    ) -> BoxFuture<'a, Result<StatementEnd, OpsError>> {
         Box::pin(async move {
-            self.planned_query(query.source, query.writes)?;
-            self.operations().world.databases.query(query).await
+            self.planned_statement(&query, StatementFate::Run)?;
+            self.operations().world.databases.query(query, rows).await
+        })
+    }
+
+    fn explain<'a>(
+        &'a self,
+        query: DatabaseQuery<'a>,
+    ) -> BoxFuture<'a, Result<StatementEstimate, OpsError>> {
+        Box::pin(async move {
+            self.planned_statement(&query, StatementFate::Explained)?;
+            self.operations().world.databases.explain(query).await
+        })
+    }
+
+    fn schema<'a>(
+        &'a self,
+        question: SchemaQuestion<'a>,
+    ) -> BoxFuture<'a, Result<SchemaPage, OpsError>> {
+        Box::pin(async move {
+            self.planned_query(&format!("{}.(schema)", question.source), false)?;
+            self.operations().world.databases.schema(question).await
         })
     }
 }

@@ -12,7 +12,8 @@ use haft_contract::{
     host::Ledger as _,
     ops::{
         DatabaseOps, DatabaseQuery, Fetch, FetchResponse, MessageOps, NetOps, NetStream, OpsError,
-        OutgoingMessage, RemoteToolOps, Rows, WebScheme, World,
+        OutgoingMessage, ReadStatement, RemoteToolOps, SchemaPage, SchemaQuestion, SourceSummary,
+        StatementEnd, StatementEstimate, StatementReading, TakeRows, WantedRows, WebScheme, World,
     },
     outcome::DeniedBy,
 };
@@ -79,10 +80,62 @@ impl NetOps for Reached {
     }
 }
 
+/// A statement here is the words of its accesses: `read books.title`, `write stock.count`.
+impl ReadStatement for Reached {
+    fn sources(&self) -> Vec<SourceSummary> {
+        Vec::new()
+    }
+
+    fn read_statement(&self, _: &str, statement: &str) -> Result<StatementReading, OpsError> {
+        let accesses = statement.split(", ").map(|access| {
+            let (verb, source) = access.split_once(' ').unwrap();
+            Access::Database {
+                source: source.to_owned(),
+                writes: verb == "write",
+            }
+        });
+        Ok(StatementReading {
+            accesses: accesses.collect(),
+            writes: statement.contains("write "),
+        })
+    }
+}
+
 impl DatabaseOps for Reached {
-    fn query<'a>(&'a self, query: DatabaseQuery<'a>) -> BoxFuture<'a, Result<Rows, OpsError>> {
+    fn query<'a>(
+        &'a self,
+        query: DatabaseQuery<'a>,
+        _: &'a mut dyn TakeRows,
+    ) -> BoxFuture<'a, Result<StatementEnd, OpsError>> {
         self.note(format!("query {} {}", query.source, query.writes));
-        Box::pin(async { Ok(Rows::default()) })
+        Box::pin(async { Ok(StatementEnd::default()) })
+    }
+
+    fn explain<'a>(
+        &'a self,
+        query: DatabaseQuery<'a>,
+    ) -> BoxFuture<'a, Result<StatementEstimate, OpsError>> {
+        self.note(format!("explain {}", query.source));
+        Box::pin(async { Ok(StatementEstimate::default()) })
+    }
+
+    fn schema<'a>(
+        &'a self,
+        question: SchemaQuestion<'a>,
+    ) -> BoxFuture<'a, Result<SchemaPage, OpsError>> {
+        self.note(format!("schema {}", question.source));
+        Box::pin(async { Ok(SchemaPage::default()) })
+    }
+}
+
+/// Wants no rows.
+struct NoRows;
+
+impl TakeRows for NoRows {
+    fn columns(&mut self, _: &[String]) {}
+
+    fn rows(&mut self, _: Vec<Vec<serde_json::Value>>) -> BoxFuture<'_, WantedRows> {
+        Box::pin(async { WantedRows::NoMore })
     }
 }
 
@@ -158,15 +211,42 @@ fn rogue() -> Scripted {
                 };
                 drop(cx.net().fetch(request).await?);
             }
-            ["query", source, writes] => {
+            ["schema", source] => {
+                let cancel = cx.cancel().clone();
+                let question = SchemaQuestion {
+                    source,
+                    search: None,
+                    table: None,
+                    offset: 0,
+                    limit: 1,
+                    within: Duration::from_secs(1),
+                    cancel: &cancel,
+                };
+                drop(cx.databases().schema(question).await?);
+            }
+            ["query" | "explain", source, writes, ..] => {
+                // The statement, unless it is the source alone.
+                let verb = if writes == "true" { "write" } else { "read" };
+                let statement = match words[3..] {
+                    [] => format!("{verb} {source}"),
+                    ["of", ..] => words[4..].join(" "),
+                    _ => panic!("{words:?}"),
+                };
+                let cancel = cx.cancel().clone();
                 let query = DatabaseQuery {
                     source,
-                    statement: "SELECT 1",
+                    statement: &statement,
                     parameters: &[],
                     writes: writes == "true",
-                    limit: 1,
+                    expect_rows: None,
+                    within: Duration::from_secs(1),
+                    cancel: &cancel,
                 };
-                drop(cx.databases().query(query).await?);
+                if words[0] == "query" {
+                    drop(cx.databases().query(query, &mut NoRows).await?);
+                } else {
+                    drop(cx.databases().explain(query).await?);
+                }
             }
             ["send", channel, target] => {
                 let message = OutgoingMessage {
@@ -194,6 +274,14 @@ fn rogue() -> Scripted {
             },
             Access::Database {
                 source: "stock".to_owned(),
+                writes: true,
+            },
+            Access::Database {
+                source: "crm.users.name".to_owned(),
+                writes: false,
+            },
+            Access::Database {
+                source: "crm.orders".to_owned(),
                 writes: true,
             },
             Access::Message {
@@ -224,6 +312,10 @@ async fn a_tool_reaches_nothing_that_its_plan_does_not_name() {
         "query books false",
         "query stock false",
         "query stock true",
+        "query crm false of read crm.users.name",
+        "explain crm false of read crm.users.name, read crm.orders.total",
+        "query crm true of write crm.orders.total, read crm.users.name",
+        "schema books",
         "send team ada",
         "remote mcp__wiki search",
     ] {
@@ -239,6 +331,18 @@ async fn a_tool_reaches_nothing_that_its_plan_does_not_name() {
         "fetch 169.254.169.254 80",
         "query books true",
         "query other false",
+        "query crm false",
+        "query crm false of read crm.users.email",
+        "query crm false of read crm.users.*",
+        "query crm false of read crm.users.names",
+        "query crm true of write crm.users.name",
+        // Passed as reading, and it writes what may be written.
+        "query crm false of write crm.orders.total",
+        // A source whose name begins like a planned one.
+        "query crmx false of read crm.users.name",
+        "explain crm false of read crm.users.email",
+        "schema crm",
+        "schema other",
         "send team bob",
         "send other ada",
         "remote mcp__wiki delete",

@@ -35,6 +35,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("contract", &[]),
     ("agents", &[]),
     ("policy", &["contract"]),
+    ("connect", &["contract"]),
     ("egress", &["contract"]),
     ("documents", &[]),
     ("sandbox", &["contract", "documents", "egress"]),
@@ -48,8 +49,8 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "host",
         &[
-            "contract", "runtime", "policy", "egress", "sandbox", "backends", "tools", "ledger",
-            "mcp",
+            "contract", "runtime", "policy", "connect", "egress", "sandbox", "backends", "tools",
+            "ledger", "mcp",
         ],
     ),
     (
@@ -114,13 +115,14 @@ const KEPT_BEHIND: &[(&str, &[&str])] = &[
         "rustix",
         &["backends", "cli", "egress", "host", "ledger", "sandbox"],
     ),
-    ("rusqlite", &["ledger"]),
-    ("rustls-platform-verifier", &["ledger"]),
+    ("rusqlite", &["connect", "ledger"]),
+    ("rustls-platform-verifier", &["connect", "ledger"]),
     ("russh-sftp", &["backends"]),
     ("seccompiler", &["sandbox"]),
+    ("sqlparser", &["connect"]),
     ("sqlx", &["ledger"]),
-    ("tokio-postgres", &["ledger"]),
-    ("tokio-rustls", &["ledger"]),
+    ("tokio-postgres", &["connect", "ledger"]),
+    ("tokio-rustls", &["connect", "ledger"]),
     ("tracing-subscriber", &["cli"]),
 ];
 

@@ -6,6 +6,7 @@ mod back_ends;
 mod check;
 mod servers;
 mod show;
+mod sources;
 mod tiers;
 mod tools;
 
@@ -173,6 +174,9 @@ async fn configuration(places: ConfigPlaces, app: &App, checks: &mut Vec<Check>)
     checks.extend(unconfined(settings.policy.tool_settings()));
     checks.extend(back_ends::checks(&settings, &principal).await);
     checks.extend(servers::checks(&settings));
+    if !settings.databases.is_empty() {
+        checks.extend(sources::checks(&settings).await);
+    }
     match HostBuilder::to_look(settings) {
         Ok(builder) => {
             let notes = builder.notes().iter();

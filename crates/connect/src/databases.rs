@@ -1,0 +1,321 @@
+//! The configured databases of a workspace, and the way of a statement: read, given a place, run.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use haft_contract::{
+    BoxFuture, ErrorKind,
+    ops::{
+        DatabaseOps, DatabaseQuery, OpsError, ReadStatement, SchemaPage, SchemaQuestion,
+        SourceSummary, StatementEnd, StatementEstimate, StatementReading, TakeRows,
+    },
+    secret::ReadSecret,
+};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::{
+    halt::Halt,
+    settings::{EngineSettings, SourceSettings},
+    sql::{self, ReadingRules, RefusedStatement},
+};
+
+/// How many rows are handed on at a time.
+pub const BATCH_ROWS: usize = 500;
+
+/// Every configured database.
+pub struct Databases {
+    sources: BTreeMap<String, Source>,
+}
+
+/// One database.
+struct Source {
+    settings: SourceSettings,
+    rules: ReadingRules,
+    engine: Engine,
+    /// A place for each statement that may run at a time.
+    places: Semaphore,
+}
+
+enum Engine {
+    #[cfg(feature = "postgres")]
+    Postgres(crate::postgres::PostgresSource),
+    #[cfg(feature = "sqlite")]
+    Sqlite(crate::sqlite::SqliteSource),
+}
+
+/// What is wrong with a source, for the operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceFinding {
+    /// Whether no statement runs there because of it.
+    pub refused: bool,
+    /// What it is, and what to do.
+    pub text: String,
+}
+
+/// Why a source cannot be used at all.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the source `{name}` {why}")]
+pub struct SourceError {
+    name: String,
+    why: String,
+}
+
+impl Databases {
+    /// The configured databases. Nothing is connected to.
+    pub fn new(
+        settings: Vec<SourceSettings>,
+        secrets: Arc<dyn ReadSecret>,
+    ) -> Result<Self, SourceError> {
+        let mut sources = BTreeMap::new();
+        for settings in settings {
+            let name = settings.name.clone();
+            let engine = engine(&settings, &secrets).map_err(|why| SourceError {
+                name: name.clone(),
+                why,
+            })?;
+            let rules = ReadingRules {
+                source: name.clone(),
+                dialect: settings.engine.dialect(),
+                schema: settings.engine.schema().to_owned(),
+                functions: settings.functions.clone(),
+                writable: settings.writable,
+            };
+            let places = Semaphore::new(settings.connections);
+            let source = Source {
+                settings,
+                rules,
+                engine,
+                places,
+            };
+            sources.insert(name, source);
+        }
+        Ok(Self { sources })
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.sources.is_empty()
+    }
+
+    /// Connects to a source and says what is wrong with it.
+    pub async fn check(
+        &self,
+        source: &str,
+        halt: (std::time::Duration, &tokio_util::sync::CancellationToken),
+    ) -> Result<Vec<SourceFinding>, OpsError> {
+        let source = self.source(source)?;
+        let halt = Halt::new(halt.0, halt.1);
+        match &source.engine {
+            #[cfg(feature = "postgres")]
+            Engine::Postgres(postgres) => postgres.check(&halt).await,
+            #[cfg(feature = "sqlite")]
+            Engine::Sqlite(sqlite) => sqlite.check(&halt).await,
+        }
+    }
+
+    fn source(&self, name: &str) -> Result<&Source, OpsError> {
+        self.sources.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.sources.keys().map(String::as_str).collect();
+            let known = match known.as_slice() {
+                [] => "none is configured".to_owned(),
+                known => format!("there are: {}", known.join(", ")),
+            };
+            let name: String = name.chars().take(64).filter(|c| !c.is_control()).collect();
+            OpsError::new(
+                ErrorKind::InvalidInput,
+                format!("there is no database `{name}`; {known}"),
+            )
+        })
+    }
+}
+
+fn engine(settings: &SourceSettings, secrets: &Arc<dyn ReadSecret>) -> Result<Engine, String> {
+    match &settings.engine {
+        #[cfg(feature = "postgres")]
+        EngineSettings::Postgres(postgres) => {
+            crate::postgres::PostgresSource::new(postgres, secrets).map(Engine::Postgres)
+        }
+        #[cfg(feature = "sqlite")]
+        EngineSettings::Sqlite(sqlite) => {
+            let _ = secrets;
+            Ok(Engine::Sqlite(crate::sqlite::SqliteSource::new(sqlite)))
+        }
+        #[cfg(not(all(feature = "postgres", feature = "sqlite")))]
+        other => {
+            let _ = secrets;
+            Err(format!(
+                "is of the type `{}`, which this build of Haft leaves out",
+                other.word()
+            ))
+        }
+    }
+}
+
+impl Source {
+    /// Waits for a place. Not getting one is another outcome than a statement that takes long.
+    async fn place(&self, halt: &Halt) -> Result<SemaphorePermit<'_>, OpsError> {
+        tokio::select! {
+            biased;
+            place = self.places.acquire() => place.map_err(|_| self.no_place()),
+            stop = halt.reached() => Err(match stop.kind() {
+                ErrorKind::Cancelled => stop,
+                _ => self.no_place(),
+            }),
+        }
+    }
+
+    fn no_place(&self) -> OpsError {
+        OpsError::new(
+            ErrorKind::Unavailable,
+            format!(
+                "the statement was not started: all {} connections of `{}` were in use",
+                self.settings.connections, self.settings.name
+            ),
+        )
+    }
+
+    /// Refuses a statement of which the database expects more than the operator allows.
+    fn check_estimate(&self, estimate: &StatementEstimate) -> Result<(), OpsError> {
+        for (what, expected, most) in [
+            ("cost", estimate.cost, self.settings.max_cost),
+            ("rows", estimate.rows, self.settings.max_rows),
+        ] {
+            if let (Some(expected), Some(most)) = (expected, most)
+                && expected > most
+            {
+                return Err(OpsError::new(
+                    ErrorKind::LimitExceeded,
+                    format!(
+                        "the database expects {expected} ({what}) of this statement, and `{}` allows \
+                         {most}; narrow it down",
+                        self.settings.name
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_estimated(&self) -> bool {
+        self.settings.max_cost.is_some() || self.settings.max_rows.is_some()
+    }
+}
+
+impl ReadStatement for Databases {
+    fn sources(&self) -> Vec<SourceSummary> {
+        let sources = self.sources.values().map(|source| SourceSummary {
+            name: source.settings.name.clone(),
+            engine: source.settings.engine.word(),
+            writable: source.settings.writable,
+        });
+        sources.collect()
+    }
+
+    fn read_statement(&self, source: &str, statement: &str) -> Result<StatementReading, OpsError> {
+        let reading = sql::read(&self.source(source)?.rules, statement)?;
+        Ok(reading.into_parts())
+    }
+}
+
+impl DatabaseOps for Databases {
+    fn query<'a>(
+        &'a self,
+        query: DatabaseQuery<'a>,
+        rows: &'a mut dyn TakeRows,
+    ) -> BoxFuture<'a, Result<StatementEnd, OpsError>> {
+        Box::pin(async move {
+            let source = self.source(query.source)?;
+            let reading = sql::read(&source.rules, query.statement)?;
+            if reading.writes && !query.writes {
+                let why = "the statement changes data, and was passed as one that only reads";
+                return Err(RefusedStatement::new(why).into());
+            }
+            let halt = Halt::new(query.within, query.cancel);
+            let _place = source.place(&halt).await?;
+            let estimate = if source.is_estimated() {
+                let estimate = source.estimate(&query, &reading, &halt).await?;
+                source.check_estimate(&estimate)?;
+                Some(estimate)
+            } else {
+                None
+            };
+            let mut end = match (&source.engine, reading.writes, query.expect_rows) {
+                (_, true, None) => {
+                    return Err(OpsError::new(
+                        ErrorKind::InvalidInput,
+                        "a statement that changes data must say how many rows it will change",
+                    ));
+                }
+                #[cfg(feature = "postgres")]
+                (Engine::Postgres(postgres), true, Some(expected)) => {
+                    postgres.write(&query, &reading, expected, &halt).await?
+                }
+                #[cfg(feature = "postgres")]
+                (Engine::Postgres(postgres), false, _) => {
+                    postgres.read(&query, &reading, rows, &halt).await?
+                }
+                #[cfg(feature = "sqlite")]
+                (Engine::Sqlite(sqlite), true, Some(expected)) => {
+                    sqlite.write(&query, &reading, expected, &halt).await?
+                }
+                #[cfg(feature = "sqlite")]
+                (Engine::Sqlite(sqlite), false, _) => {
+                    sqlite.read(&query, &reading, rows, &halt).await?
+                }
+            };
+            end.estimate = estimate;
+            Ok(end)
+        })
+    }
+
+    fn explain<'a>(
+        &'a self,
+        query: DatabaseQuery<'a>,
+    ) -> BoxFuture<'a, Result<StatementEstimate, OpsError>> {
+        Box::pin(async move {
+            let source = self.source(query.source)?;
+            let reading = sql::read(&source.rules, query.statement)?;
+            let halt = Halt::new(query.within, query.cancel);
+            let _place = source.place(&halt).await?;
+            source.estimate(&query, &reading, &halt).await
+        })
+    }
+
+    fn schema<'a>(
+        &'a self,
+        question: SchemaQuestion<'a>,
+    ) -> BoxFuture<'a, Result<SchemaPage, OpsError>> {
+        Box::pin(async move {
+            let source = self.source(question.source)?;
+            let halt = Halt::new(question.within, question.cancel);
+            let _place = source.place(&halt).await?;
+            match &source.engine {
+                #[cfg(feature = "postgres")]
+                Engine::Postgres(postgres) => postgres.schema(&question, &halt).await,
+                #[cfg(feature = "sqlite")]
+                Engine::Sqlite(sqlite) => sqlite.schema(&question, &halt).await,
+            }
+        })
+    }
+}
+
+impl Source {
+    async fn estimate(
+        &self,
+        query: &DatabaseQuery<'_>,
+        reading: &sql::Reading,
+        halt: &Halt,
+    ) -> Result<StatementEstimate, OpsError> {
+        match &self.engine {
+            #[cfg(feature = "postgres")]
+            Engine::Postgres(postgres) => postgres.explain(query, reading, halt).await,
+            #[cfg(feature = "sqlite")]
+            Engine::Sqlite(sqlite) => sqlite.explain(query, reading, halt).await,
+        }
+    }
+}
+
+impl fmt::Debug for Databases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.sources.keys()).finish()
+    }
+}

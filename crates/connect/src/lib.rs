@@ -1,0 +1,20 @@
+//! Databases as operations of a workspace. The only crate that speaks to them for tools.
+//!
+//! Three fences stand between a statement and a database, because each alone has known ways around
+//! it: what the statement says ([`sql`]), what the role may do (checked on every connection), and a
+//! transaction that only reads and is always rolled back. Read next: [`databases`] for the way of a
+//! statement through them, `postgres/` and `sqlite/` for what each database adds.
+//!
+//! Nothing here decides whether a call may run; the accesses it finds are judged by policy.
+
+pub mod databases;
+pub mod settings;
+pub mod sql;
+
+mod halt;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+pub use databases::Databases;

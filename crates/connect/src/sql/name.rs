@@ -1,0 +1,121 @@
+//! Names as the database takes them: folded where they are not quoted, and written into accesses so
+//! that two different names never read the same.
+
+use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
+
+use super::{ReadingRules, RefusedStatement, SqlDialect, refusal::shown};
+
+/// The longest name PostgreSQL does not cut, in bytes.
+const MAX_NAME_BYTES: usize = 63;
+
+/// Schemas whose tables say what other sessions do, or who may log in.
+const SYSTEM_SCHEMAS: [&str; 8] = [
+    "pg_catalog",
+    "pg_toast",
+    "pg_temp",
+    "mysql",
+    "performance_schema",
+    "sys",
+    "temp",
+    "aux",
+];
+
+/// A table as accesses name it: without the schema that is usual.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct TablePath {
+    pub(super) schema: Option<String>,
+    pub(super) name: String,
+}
+
+impl ReadingRules {
+    /// A name as the database takes it.
+    pub(super) fn name(&self, ident: &Ident) -> Result<String, RefusedStatement> {
+        let text = &ident.value;
+        if text.is_empty() || text.chars().any(|c| c.is_control() || is_hidden(c)) {
+            return Err(RefusedStatement::new("a name with a hidden character"));
+        }
+        if text.len() > MAX_NAME_BYTES {
+            let text = shown(text);
+            return Err(RefusedStatement::new(format!(
+                "the name `{text}` is too long"
+            )));
+        }
+        match (self.dialect, ident.quote_style) {
+            (SqlDialect::Postgres, Some(_)) => Ok(text.clone()),
+            (SqlDialect::Postgres, None) if !text.is_ascii() => Err(RefusedStatement::new(
+                "a name with letters beyond a to z must be quoted",
+            )),
+            (SqlDialect::Postgres, None) => Ok(text.to_ascii_lowercase()),
+            (SqlDialect::Sqlite | SqlDialect::MariaDb, _) => Ok(text.to_lowercase()),
+        }
+    }
+
+    /// The parts of a name with dots.
+    pub(super) fn parts(&self, name: &ObjectName) -> Result<Vec<String>, RefusedStatement> {
+        let parts = name.0.iter().map(|part| match part {
+            ObjectNamePart::Identifier(ident) => self.name(ident),
+            ObjectNamePart::Function(_) => Err(RefusedStatement::unlisted("a computed name")),
+        });
+        parts.collect()
+    }
+
+    /// A table by its name.
+    pub(super) fn table(&self, name: &ObjectName) -> Result<TablePath, RefusedStatement> {
+        let mut parts = self.parts(name)?;
+        let (Some(name), schema) = (parts.pop(), parts.pop()) else {
+            return Err(RefusedStatement::new("a table without a name"));
+        };
+        if !parts.is_empty() {
+            return Err(RefusedStatement::new(format!(
+                "`{}` names a table of another database",
+                shown(&name)
+            )));
+        }
+        let system = |schema: &str| SYSTEM_SCHEMAS.contains(&schema) || schema.starts_with("pg_");
+        let refused = match (self.dialect, schema.as_deref()) {
+            (_, Some(schema)) if system(schema) => true,
+            (SqlDialect::Sqlite, Some(schema)) if schema != self.schema => true,
+            (SqlDialect::Postgres, None) => name.starts_with("pg_"),
+            (SqlDialect::Sqlite, _) => {
+                name.starts_with("sqlite_") || name.starts_with("pragma_") || name == "dbstat"
+            }
+            // It shows what other sessions run.
+            (SqlDialect::MariaDb, Some("information_schema")) => {
+                !["tables", "columns", "statistics", "key_column_usage"].contains(&name.as_str())
+            }
+            (SqlDialect::Postgres | SqlDialect::MariaDb, _) => false,
+        };
+        if refused {
+            return Err(RefusedStatement::new(format!(
+                "`{}` is a table of the system; the action `schema` lists tables and columns",
+                shown(&name)
+            )));
+        }
+        let schema = schema.filter(|schema| *schema != self.schema);
+        Ok(TablePath { schema, name })
+    }
+}
+
+impl TablePath {
+    /// The table in an access.
+    pub(super) fn written(&self) -> String {
+        match &self.schema {
+            Some(schema) => format!("{}.{}", quoted(schema), quoted(&self.name)),
+            None => quoted(&self.name),
+        }
+    }
+}
+
+/// A name in an access: quoted where it could be taken for something else.
+pub(crate) fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '-' | '#');
+    if !name.is_empty() && name.chars().all(plain) {
+        return name.to_owned();
+    }
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Characters that turn the direction of text or take no room.
+fn is_hidden(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{ad}')
+}

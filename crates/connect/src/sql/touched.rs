@@ -1,0 +1,107 @@
+//! What a statement was found to touch, and the accesses that say so.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use haft_contract::Access;
+
+use super::name::{TablePath, quoted};
+
+/// What stands for the rows of a table of which no column is read: counting them.
+const ROWS: &str = "(rows)";
+
+/// What stands for a statement that touches no table.
+const NOTHING: &str = "()";
+
+/// Tables, columns and functions.
+#[derive(Debug, Default)]
+pub(super) struct Touched {
+    tables: BTreeMap<TablePath, TouchedTable>,
+    functions: BTreeSet<String>,
+    built_in: BTreeSet<String>,
+}
+
+#[derive(Debug, Default)]
+struct TouchedTable {
+    read: TouchedColumns,
+    written: TouchedColumns,
+}
+
+#[derive(Debug, Default)]
+struct TouchedColumns {
+    all: bool,
+    rows: bool,
+    some: BTreeSet<String>,
+}
+
+impl Touched {
+    /// Its rows are counted or walked over.
+    pub(super) fn reads_rows(&mut self, table: &TablePath) {
+        self.table(table).read.rows = true;
+    }
+
+    /// One column is read.
+    pub(super) fn reads(&mut self, table: &TablePath, column: &str) {
+        self.table(table).read.some.insert(column.to_owned());
+    }
+
+    /// Every column is read.
+    pub(super) fn reads_all(&mut self, table: &TablePath) {
+        self.table(table).read.all = true;
+    }
+
+    /// One column is written.
+    pub(super) fn writes(&mut self, table: &TablePath, column: &str) {
+        self.table(table).written.some.insert(column.to_owned());
+    }
+
+    /// Whole rows are written or removed.
+    pub(super) fn writes_all(&mut self, table: &TablePath) {
+        self.table(table).written.all = true;
+    }
+
+    /// A function that the operator lists is called.
+    pub(super) fn calls(&mut self, function: &str) {
+        self.functions.insert(function.to_owned());
+    }
+
+    /// A built-in function is called without naming its schema.
+    pub(super) fn calls_built_in(&mut self, function: &str) {
+        self.built_in.insert(function.to_owned());
+    }
+
+    pub(super) fn into_built_in(self) -> BTreeSet<String> {
+        self.built_in
+    }
+
+    fn table(&mut self, table: &TablePath) -> &mut TouchedTable {
+        self.tables.entry(table.clone()).or_default()
+    }
+
+    /// The accesses, sorted.
+    pub(super) fn accesses(&self, source: &str) -> Vec<Access> {
+        let mut found = BTreeSet::new();
+        for (table, touched) in &self.tables {
+            let table = table.written();
+            for (columns, writes) in [(&touched.read, false), (&touched.written, true)] {
+                if columns.all {
+                    found.insert((format!("{source}.{table}.*"), writes));
+                    continue;
+                }
+                for column in &columns.some {
+                    found.insert((format!("{source}.{table}.{}", quoted(column)), writes));
+                }
+                if columns.rows && columns.some.is_empty() {
+                    found.insert((format!("{source}.{table}.{ROWS}"), writes));
+                }
+            }
+        }
+        for function in &self.functions {
+            found.insert((format!("{source}.{function}()"), false));
+        }
+        if found.is_empty() {
+            found.insert((format!("{source}.{NOTHING}"), false));
+        }
+        let access = |(source, writes)| Access::Database { source, writes };
+        found.into_iter().map(access).collect()
+    }
+}

@@ -1,0 +1,81 @@
+//! SQLite. A connection per statement, opened read-only unless it changes data, with an authorizer
+//! that SQLite asks about every table, column and function it compiles into a statement: what the
+//! statement's text hid, SQLite names.
+//!
+//! SQLite works on a thread of its own; it is interrupted when a statement must stop, and waited for.
+
+mod authorizer;
+mod connection;
+mod run;
+mod schema;
+mod value;
+
+use std::path::PathBuf;
+
+use haft_contract::{ErrorKind, ops::OpsError};
+
+use crate::{databases::SourceFinding, halt::Halt, settings::SqliteSettings};
+
+/// An SQLite file.
+pub(crate) struct SqliteSource {
+    path: PathBuf,
+}
+
+impl SqliteSource {
+    pub(crate) fn new(settings: &SqliteSettings) -> Self {
+        Self {
+            path: settings.path.clone(),
+        }
+    }
+
+    /// What is wrong with the source, for its operator.
+    pub(crate) async fn check(&self, halt: &Halt) -> Result<Vec<SourceFinding>, OpsError> {
+        let opened = self
+            .work(halt, |connection| {
+                let tables =
+                    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| {
+                        row.get::<_, i64>(0)
+                    });
+                tables.map_err(|error| failed(&error))
+            })
+            .await;
+        Ok(match opened {
+            Ok(_) => Vec::new(),
+            Err(error) => vec![SourceFinding {
+                refused: true,
+                text: error.message().to_owned(),
+            }],
+        })
+    }
+}
+
+/// What SQLite says, as an error for a model.
+fn failed(error: &rusqlite::Error) -> OpsError {
+    use rusqlite::ErrorCode;
+    let kind = match error.sqlite_error_code() {
+        Some(ErrorCode::AuthorizationForStatementDenied | ErrorCode::ReadOnly) => ErrorKind::Denied,
+        Some(ErrorCode::OperationInterrupted) => ErrorKind::Cancelled,
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => ErrorKind::Unavailable,
+        Some(ErrorCode::CannotOpen | ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            ErrorKind::Unavailable
+        }
+        Some(ErrorCode::TooBig | ErrorCode::OutOfMemory) => ErrorKind::LimitExceeded,
+        Some(_) | None => ErrorKind::InvalidInput,
+    };
+    // The path of the file is the operator's.
+    let message = match error {
+        rusqlite::Error::SqliteFailure(code, said) => {
+            said.clone().unwrap_or_else(|| code.to_string())
+        }
+        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+        other => other.to_string(),
+    };
+    let message = match kind {
+        ErrorKind::Unavailable => {
+            tracing::warn!(%error, "an SQLite file cannot be used");
+            "the database cannot be used now".to_owned()
+        }
+        _ => message.chars().take(300).collect(),
+    };
+    OpsError::new(kind, message)
+}

@@ -1,0 +1,177 @@
+//! `attacks/sql`: nothing an agent sends writes, or reads beyond its plan, and whoever owns the database
+//! sees that. What people who analyse data ask every day is answered.
+
+use haft_contract::{Access, ErrorKind, ops::ReadStatement as _};
+use serde::Deserialize;
+
+use crate::support::{Like, SERVER, Shop};
+
+const POSTGRES: &str = include_str!("../../../../attacks/sql/postgres.toml");
+const SQLITE: &str = include_str!("../../../../attacks/sql/sqlite.toml");
+const TWINS: &str = include_str!("../../../../attacks/sql/twins.toml");
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Attacks {
+    attack: Vec<Attack>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Attack {
+    why: String,
+    statement: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Twins {
+    postgres: Vec<Twin>,
+    sqlite: Vec<Twin>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Twin {
+    statement: String,
+}
+
+/// What the plan names: the guard lets through no statement that touches anything else.
+fn is_planned(access: &Access) -> bool {
+    let Access::Database { source, writes } = access else {
+        return false;
+    };
+    let planned = [
+        "shop.users.id",
+        "shop.users.name",
+        "shop.users.(rows)",
+        "shop.()",
+    ];
+    !writes && (planned.contains(&source.as_str()) || source.starts_with("shop.orders."))
+}
+
+/// Runs every attack; returns those that were refused by their text, by the plan, and when they ran.
+async fn attack(shop: &Shop, text: &str) -> [usize; 3] {
+    let attacks: Attacks = toml::from_str(text).unwrap();
+    let (mut by_text, mut by_plan, mut ran) = (0, 0, 0);
+    for Attack { why, statement } in &attacks.attack {
+        let reading = match shop.databases.read_statement("shop", statement) {
+            Err(refused) => {
+                assert_eq!(refused.kind(), ErrorKind::Denied, "{why}: {statement}");
+                by_text += 1;
+                continue;
+            }
+            Ok(reading) => reading,
+        };
+        if !reading.accesses.iter().all(is_planned) {
+            by_plan += 1;
+            continue;
+        }
+        assert!(!reading.writes, "{why}: {statement}");
+        ran += 1;
+        if let Ok((taken, _)) = shop.run(statement).await {
+            let shown = format!("{:?}", taken.rows);
+            assert!(!shown.contains("SECRET"), "{why}: {statement}: {shown}");
+        }
+    }
+    [by_text, by_plan, ran]
+}
+
+/// Everything of a database that an attack could change.
+fn state_of(shop: &Shop) -> String {
+    let database = shop.database.as_deref().unwrap();
+    let tables = "SELECT string_agg(c.oid::regclass::text || ' ' ||
+        (xpath('/row/c/text()', query_to_xml('SELECT md5(string_agg(t::text, '','' ORDER BY t::text)) AS c
+        FROM ' || c.oid::regclass || ' AS t', false, true, '')))[1]::text, E'\\n' ORDER BY 1)
+        FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE c.relkind IN ('r', 'm') AND n.nspname IN ('public', 'evil')";
+    let sequences =
+        "SELECT string_agg(sequencename || coalesce(last_value::text, '-'), ',') FROM pg_sequences";
+    let objects =
+        "SELECT count(*), max(oid) FROM pg_class UNION ALL SELECT count(*), max(oid) FROM pg_proc
+        UNION ALL SELECT count(*), max(oid) FROM pg_roles UNION ALL
+        SELECT count(*), max(oid) FROM pg_largeobject_metadata";
+    let held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
+        UNION ALL SELECT count(*) FROM pg_prepared_xacts
+        UNION ALL SELECT count(*) FROM pg_stat_activity WHERE usename = 'agent' AND datname = current_database()";
+    let settings = "SELECT md5(string_agg(name || setting, ',' ORDER BY name)) FROM pg_settings
+        WHERE source <> 'client' AND source <> 'session'";
+    let asked = [tables, sequences, objects, held, settings];
+    let asked = asked.map(|query| SERVER.sql_in(database, query));
+    asked.join("\n---\n")
+}
+
+#[tokio::test]
+#[ignore = "ci: needs PostgreSQL"]
+async fn no_attack_on_postgresql_writes_or_reads_beyond_the_plan() {
+    let shop = Shop::postgres(Like::default());
+    let before = state_of(&shop);
+    assert!(before.contains("users"), "{before}");
+    let [by_text, by_plan, ran] = attack(&shop, POSTGRES).await;
+    println!("refused by text {by_text}, by the plan {by_plan}, ran {ran}");
+    assert!(by_text + by_plan + ran >= 200 && by_plan >= 30);
+    wait_until_idle(&shop).await;
+    assert_eq!(state_of(&shop), before);
+}
+
+/// A connection ends a moment after its statement.
+async fn wait_until_idle(shop: &Shop) {
+    let database = shop.database.as_deref().unwrap();
+    let count = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'agent' AND datname = current_database()";
+    while SERVER.sql_in(database, count) != "0" {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
+/// With what the plan allows left out: the transaction and the cursor alone.
+#[tokio::test]
+#[ignore = "ci: needs PostgreSQL"]
+async fn a_plan_that_names_everything_writes_nothing_either() {
+    let shop = Shop::postgres(Like::default());
+    let before = state_of(&shop);
+    let attacks: Attacks = toml::from_str(POSTGRES).unwrap();
+    let mut ran = 0;
+    for Attack { statement, .. } in &attacks.attack {
+        ran += usize::from(shop.run(statement).await.is_ok());
+    }
+    assert!(ran >= 20, "{ran}");
+    wait_until_idle(&shop).await;
+    assert_eq!(state_of(&shop), before);
+}
+
+#[tokio::test]
+async fn no_attack_on_sqlite_writes_or_reads_beyond_the_plan() {
+    let shop = Shop::sqlite(Like::default());
+    let file = shop.file.clone().unwrap();
+    let before = std::fs::read(&file).unwrap();
+    let [by_text, by_plan, ran] = attack(&shop, SQLITE).await;
+    println!("refused by text {by_text}, by the plan {by_plan}, ran {ran}");
+    assert!(by_text + by_plan + ran >= 80 && by_plan >= 15);
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+    let beside = std::fs::read_dir(file.parent().unwrap()).unwrap().count();
+    assert_eq!(beside, 1, "no journal and no other file");
+}
+
+async fn answer(shop: &Shop, twins: &[Twin]) {
+    let mut refused = Vec::new();
+    for Twin { statement } in twins {
+        if let Err(error) = shop.run(statement).await {
+            refused.push(format!("{statement}\n    {error}"));
+        }
+    }
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+}
+
+#[tokio::test]
+#[ignore = "ci: needs PostgreSQL"]
+async fn ordinary_questions_to_postgresql_are_answered() {
+    let twins: Twins = toml::from_str(TWINS).unwrap();
+    assert!(twins.postgres.len() + twins.sqlite.len() >= 120);
+    answer(&Shop::postgres(Like::default()), &twins.postgres).await;
+}
+
+#[tokio::test]
+async fn ordinary_questions_to_sqlite_are_answered() {
+    let twins: Twins = toml::from_str(TWINS).unwrap();
+    answer(&Shop::sqlite(Like::default()), &twins.sqlite).await;
+}

@@ -1,0 +1,160 @@
+//! What a source may be: not a role that no fence holds, and not an address that has a password in it.
+
+use std::{sync::Arc, time::Duration};
+
+use haft_connect::{
+    Databases,
+    settings::{EngineSettings, PostgresSettings, SourceSettings},
+};
+use haft_contract::{
+    BoxFuture, ErrorKind,
+    ops::ReadStatement as _,
+    secret::{ReadSecret, Secret, SecretReference},
+};
+use haft_testkit::postgres_server::PostgresServer;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{Like, SERVER, Shop};
+
+#[tokio::test]
+#[ignore = "ci: needs PostgreSQL"]
+async fn a_role_that_no_fence_holds_is_refused() {
+    let whole = Shop::postgres(Like::default());
+    let database = whole.database.clone().unwrap();
+    SERVER.sql_in(
+        &database,
+        "CREATE TABLE held (x int); ALTER TABLE held OWNER TO holder",
+    );
+    let of = |role: &'static str| {
+        Shop::postgres_in(
+            database.clone(),
+            Like {
+                role,
+                ..Like::default()
+            },
+        )
+    };
+    let cancel = CancellationToken::new();
+    let check = async |role: &'static str| {
+        let shop = of(role);
+        let found = shop
+            .databases
+            .check("shop", (Duration::from_secs(30), &cancel));
+        let found = found.await.unwrap();
+        let refused = found.iter().filter(|finding| finding.refused);
+        refused
+            .map(|finding| finding.text.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(check("agent").await, Vec::<String>::new());
+    assert!(check("holder").await[0].contains("owns 1 tables"));
+    for (role, what) in [
+        ("strong", "is a superuser"),
+        ("files", "may read or write files"),
+    ] {
+        assert!(check(role).await[0].contains(what), "{role}");
+        let error = of(role).run("SELECT 1").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied);
+        assert!(error.message().contains(what), "{error}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "ci: needs PostgreSQL"]
+async fn a_function_that_stands_in_for_a_built_in_one_is_not_called() {
+    let shop = Shop::postgres(Like::default());
+    let database = shop.database.clone().unwrap();
+    let shadow = "CREATE FUNCTION lower(varchar) RETURNS text LANGUAGE sql SECURITY DEFINER \
+        AS 'DELETE FROM public.users; SELECT ''x'''";
+    SERVER.sql_in(&database, shadow);
+    let error = shop.run("SELECT lower('a'::varchar)").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    shop.run("SELECT pg_catalog.lower('A')").await.unwrap();
+    assert_eq!(shop.asked("SELECT count(*) FROM users"), "12");
+}
+
+#[test]
+fn an_address_has_no_password_and_no_way_around_encryption() {
+    for (address, encrypted, why) in [
+        (
+            "postgres://a:secret-word@db/x",
+            true,
+            "password in its address",
+        ),
+        ("postgres://a@db.example/x", false, "must be encrypted"),
+        (
+            "postgres://a@localhost/x?hostaddr=10.0.0.1",
+            false,
+            "options",
+        ),
+        (
+            "postgres://a@db/x?options=-csearch_path%3Devil",
+            true,
+            "options",
+        ),
+        ("nonsense", true, "not understood"),
+    ] {
+        let settings = SourceSettings {
+            name: "x".to_owned(),
+            engine: EngineSettings::Postgres(PostgresSettings {
+                address: address.to_owned(),
+                password: None,
+                schema: "public".to_owned(),
+                ca_file: None,
+                encrypted,
+            }),
+            writable: false,
+            functions: [].into(),
+            connections: 1,
+            max_cost: None,
+            max_rows: None,
+        };
+        let error = Databases::new(vec![settings], Arc::new(Kept)).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.contains(why) && !error.contains("secret-word"),
+            "{error}"
+        );
+    }
+}
+
+struct Kept;
+
+impl ReadSecret for Kept {
+    fn read<'a>(&'a self, reference: &'a SecretReference) -> BoxFuture<'a, Result<Secret, String>> {
+        assert_eq!(reference.to_string(), "env:SHOP");
+        Box::pin(async { Ok(Secret::new("passing").unwrap()) })
+    }
+}
+
+/// The password of a role, and a server that refuses another.
+#[tokio::test]
+#[ignore = "ci: needs PostgreSQL"]
+async fn the_password_is_read_where_it_is_kept() {
+    let address = PostgresServer::own_address();
+    let server = PostgresServer::start_listening(address, None);
+    server.sql("CREATE ROLE agent LOGIN PASSWORD 'passing'");
+    let settings = SourceSettings {
+        name: "shop".to_owned(),
+        engine: EngineSettings::Postgres(PostgresSettings {
+            address: format!("postgres://agent@{address}/haft"),
+            password: SecretReference::parse("env:SHOP"),
+            schema: "public".to_owned(),
+            ca_file: None,
+            encrypted: false,
+        }),
+        writable: false,
+        functions: [].into(),
+        connections: 1,
+        max_cost: None,
+        max_rows: None,
+    };
+    let databases = Databases::new(vec![settings], Arc::new(Kept)).unwrap();
+    let cancel = CancellationToken::new();
+    let check = || databases.check("shop", (Duration::from_secs(30), &cancel));
+    assert_eq!(check().await.unwrap(), Vec::new());
+    assert_eq!(databases.sources()[0].engine, "postgres");
+    server.sql("ALTER ROLE agent PASSWORD 'another'");
+    let error = check().await.unwrap_err();
+    assert_eq!(error.message(), "the database refuses the role");
+}

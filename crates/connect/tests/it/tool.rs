@@ -1,0 +1,147 @@
+//! `database_query` through the whole pipeline, against real SQLite: what a model gets, what is seen
+//! meanwhile, and that the guard holds the tool to its plan.
+
+use std::sync::Arc;
+
+use haft_contract::{
+    CallEvent, ErrorKind, Terminal,
+    erased::erase,
+    ops::{DatabaseOps, ReadStatement},
+};
+use haft_testkit::{EventLog, Harness, memory};
+use haft_tools::data::database_query::DatabaseQueryTool;
+use serde_json::json;
+
+use crate::support::{Like, Shop};
+
+fn harness(like: Like, log: &EventLog) -> (Harness, Shop) {
+    let shop = Shop::sqlite(like.clone());
+    // The same file, as the host would have it.
+    let databases = Arc::new(shop.again(&like));
+    let reader: Arc<dyn ReadStatement> = Arc::<haft_connect::Databases>::clone(&databases);
+    let (mut operations, _) = memory::operations();
+    operations.world.databases = databases as Arc<dyn DatabaseOps>;
+    let tool = erase(DatabaseQueryTool::new(reader)).unwrap();
+    let harness = Harness::on(operations)
+        .tools(vec![tool])
+        .configure(|builder| builder.events(Arc::new(log.clone())))
+        .build();
+    (harness, shop)
+}
+
+#[tokio::test]
+async fn rows_are_seen_as_they_come_and_returned() {
+    let log = EventLog::new();
+    let (harness, _shop) = harness(Like::default(), &log);
+    let input =
+        json!({"query": "SELECT id, name FROM users WHERE id <= ? ORDER BY id", "params": [3]});
+    let outcome = harness.succeed("database_query", input).await;
+    let structured = outcome.structured.as_ref().unwrap();
+    assert_eq!(structured["columns"], json!(["id", "name"]));
+    assert_eq!(
+        structured["rows"],
+        json!([[1, "name1"], [2, "name2"], [3, "name3"]])
+    );
+    let text = outcome.text();
+    assert!(
+        text.starts_with("id,name\n1,name1\n2,name2\n3,name3\n"),
+        "{text}"
+    );
+    let items = log
+        .of(outcome.call)
+        .into_iter()
+        .filter_map(|event| match event {
+            CallEvent::Item(item) => Some(item.line.clone()),
+            _ => None,
+        });
+    assert_eq!(items.collect::<Vec<_>>(), ["1,name1", "2,name2", "3,name3"]);
+    let input = json!({"query": "SELECT id FROM orders", "limit": 7, "format": "ndjson"});
+    let outcome = harness.succeed("sql", input).await;
+    let structured = outcome.structured.as_ref().unwrap();
+    assert_eq!(
+        (&structured["row_count"], &structured["more"]),
+        (&json!(7), &json!(true))
+    );
+}
+
+#[tokio::test]
+async fn a_statement_that_is_not_understood_is_denied_and_says_why() {
+    let log = EventLog::new();
+    let (harness, _shop) = harness(Like::default(), &log);
+    for (statement, why) in [
+        ("PRAGMA user_version = 1", "not a statement that runs here"),
+        ("SELECT 1; DELETE FROM users", "more than one statement"),
+        ("SELECT load_extension('x')", "`load_extension`"),
+        ("DELETE FROM users", "takes no changes"),
+        ("SELECT FROM WHERE", "not understood"),
+    ] {
+        let outcome = harness
+            .fail("database_query", json!({"query": statement}))
+            .await;
+        assert_eq!(outcome.terminal, Terminal::Denied, "{statement}");
+        let error = outcome.error.as_ref().unwrap();
+        assert!(
+            error.message.contains(why),
+            "{statement}: {}",
+            error.message
+        );
+        assert_eq!(error.at.as_deref(), Some("/query"));
+    }
+    let input = json!({"query": "SELECT 1", "source": "other"});
+    let outcome = harness.fail("database_query", input).await;
+    assert_eq!(
+        outcome.error.as_ref().unwrap().hint.as_deref(),
+        Some("the databases are: shop")
+    );
+}
+
+#[tokio::test]
+async fn a_change_states_its_rows() {
+    let log = EventLog::new();
+    let like = Like {
+        writable: true,
+        ..Like::default()
+    };
+    let (harness, shop) = harness(like, &log);
+    let update = "UPDATE orders SET status = 'late' WHERE id <= 13";
+    let late = "SELECT count(*) FROM orders WHERE status = 'late'";
+    let outcome = harness
+        .fail("database_query", json!({"query": update}))
+        .await;
+    assert_eq!(
+        outcome.error.as_ref().unwrap().at.as_deref(),
+        Some("/expect_rows")
+    );
+    let input = json!({"query": update, "expect_rows": 12});
+    let outcome = harness.fail("database_query", input).await;
+    assert_eq!(outcome.error.as_ref().unwrap().kind, ErrorKind::Conflict);
+    assert!(shop.asked(late).contains("(0)"));
+    let input = json!({"query": update, "expect_rows": 13});
+    let outcome = harness.succeed("database_query", input).await;
+    assert_eq!(outcome.structured.as_ref().unwrap()["changed"], json!(13));
+    assert!(shop.asked(late).contains("(13)"));
+    let input = json!({"action": "explain", "query": update});
+    let outcome = harness.succeed("database_query", input).await;
+    assert!(outcome.text().contains("orders"), "{}", outcome.text());
+}
+
+#[tokio::test]
+async fn tables_are_shown() {
+    let log = EventLog::new();
+    let (harness, _shop) = harness(Like::default(), &log);
+    let outcome = harness
+        .succeed("database_query", json!({"action": "schema"}))
+        .await;
+    assert!(
+        outcome.text().contains("active_users (view)\n"),
+        "{}",
+        outcome.text()
+    );
+    let input = json!({"action": "schema", "table": "users"});
+    let outcome = harness.succeed("database_query", input).await;
+    assert!(
+        outcome.text().starts_with("users\n  id INTEGER"),
+        "{}",
+        outcome.text()
+    );
+}

@@ -1,0 +1,290 @@
+//! `[sources.NAME]` of `haft.toml`: databases that tools reach by name. The address stays here, and
+//! the password where the reference says; no model sees either.
+
+use std::{collections::BTreeSet, path::PathBuf};
+
+use haft_connect::settings::{
+    DEFAULT_CONNECTIONS, EngineSettings, PostgresSettings, SourceSettings, SqliteSettings,
+};
+
+use super::{
+    file::{Reader, Table},
+    secrets::SecretReference,
+};
+
+/// The keys of `[sources.NAME]`.
+const KEYS: [&str; 12] = [
+    "type",
+    "address",
+    "password",
+    "schema",
+    "ca_file",
+    "encrypted",
+    "path",
+    "writable",
+    "functions",
+    "connections",
+    "max_cost",
+    "max_rows",
+];
+
+/// The most statements at a time that can be configured for a source.
+const MAX_CONNECTIONS: u64 = 64;
+
+/// What a source is, for the person who trusts a file that names it.
+pub(super) fn line(source: &SourceSettings) -> String {
+    let name = &source.name;
+    let takes = if source.writable {
+        "queries and changes"
+    } else {
+        "queries"
+    };
+    match &source.engine {
+        EngineSettings::Postgres(postgres) => {
+            format!("`{name}` at `{}`: {takes}", postgres.address)
+        }
+        EngineSettings::Sqlite(sqlite) => {
+            format!("`{name}` in `{}`: {takes}", sqlite.path.display())
+        }
+    }
+}
+
+/// Adds the sources of another file. Of two with one name the first applies, which is the operator's
+/// own.
+pub(super) fn join(known: &mut Vec<SourceSettings>, more: Vec<SourceSettings>) {
+    for source in more {
+        if !known.iter().any(|known| known.name == source.name) {
+            known.push(source);
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// Reads `[sources]`.
+    pub(super) fn sources(&mut self, table: &Table<'_>) -> Vec<SourceSettings> {
+        let mut sources = Vec::new();
+        for (name, value) in table {
+            let at = name.span().start;
+            let name = name.get_ref();
+            if !SourceSettings::is_a_name(name) {
+                self.problem(
+                    at,
+                    format!("`{name}` cannot be the name of a source"),
+                    "write at most 64 of a-z, 0-9, `-` and `_`, beginning with a letter",
+                );
+                continue;
+            }
+            match value.get_ref().as_table() {
+                Some(table) => sources.extend(self.source(table, name, at)),
+                None => self.problem(
+                    value.span().start,
+                    format!("`sources.{name}` must be a table"),
+                    "write [sources.NAME] and its settings below",
+                ),
+            }
+        }
+        sources
+    }
+
+    fn source(&mut self, table: &Table<'_>, name: &str, at: usize) -> Option<SourceSettings> {
+        let title = format!("[sources.{name}]");
+        self.known_keys(table, &title, &KEYS);
+        let kind = table.get("type").and_then(|value| value.get_ref().as_str());
+        let engine = match kind {
+            Some("postgres") => self
+                .postgres(table, &title, at)
+                .map(EngineSettings::Postgres),
+            Some("sqlite") => self.sqlite(table, &title, at).map(EngineSettings::Sqlite),
+            Some(_) | None => {
+                self.problem(
+                    at,
+                    format!("{title} does not say which database it is"),
+                    "write `type = \"postgres\"` or `type = \"sqlite\"`",
+                );
+                None
+            }
+        };
+        let connections = self.number(table, "connections");
+        let connections =
+            connections.map_or(DEFAULT_CONNECTIONS as u64, |most| most.min(MAX_CONNECTIONS));
+        let source = SourceSettings {
+            name: name.to_owned(),
+            writable: self.yes(table, "writable")?.unwrap_or(false),
+            functions: self.functions(table),
+            connections: usize::try_from(connections).unwrap_or(DEFAULT_CONNECTIONS),
+            max_cost: self.number(table, "max_cost"),
+            max_rows: self.number(table, "max_rows"),
+            engine: engine?,
+        };
+        Some(source)
+    }
+
+    fn postgres(&mut self, table: &Table<'_>, title: &str, at: usize) -> Option<PostgresSettings> {
+        let address = self.text(table, "address");
+        if address.is_none() {
+            self.problem(
+                at,
+                format!("{title} has no `address`"),
+                "write `address = \"postgres://role@host/database\"`",
+            );
+        }
+        let password = match table.get("password") {
+            None => None,
+            Some(value) => {
+                let reference = value.get_ref().as_str().and_then(SecretReference::parse);
+                if reference.is_none() {
+                    // The text is never repeated: it may be the password itself.
+                    self.problem(
+                        value.span().start,
+                        format!("`password` of {title} must say where the password is"),
+                        "write `password = \"env:NAME\"` or `password = \"file:/absolute/path\"`",
+                    );
+                }
+                reference
+            }
+        };
+        let ca_file = self
+            .text(table, "ca_file")
+            .map(|(_, path)| PathBuf::from(path));
+        Some(PostgresSettings {
+            address: address?.1,
+            password,
+            schema: self
+                .text(table, "schema")
+                .map_or_else(|| "public".to_owned(), |(_, schema)| schema),
+            ca_file,
+            encrypted: self.yes(table, "encrypted")?.unwrap_or(true),
+        })
+    }
+
+    fn sqlite(&mut self, table: &Table<'_>, title: &str, at: usize) -> Option<SqliteSettings> {
+        let path = self
+            .text(table, "path")
+            .map(|(_, path)| PathBuf::from(path));
+        if !path.as_ref().is_some_and(|path| path.is_absolute()) {
+            self.problem(
+                at,
+                format!("{title} has no absolute `path`"),
+                "write `path = \"/srv/data/shop.db\"`",
+            );
+        }
+        path.map(|path| SqliteSettings { path })
+    }
+
+    /// A key that is true or false; `None` if it is neither.
+    #[expect(
+        clippy::option_option,
+        reason = "a key that is missing is not one that is wrong"
+    )]
+    fn yes(&mut self, table: &Table<'_>, key: &str) -> Option<Option<bool>> {
+        let Some(value) = table.get(key) else {
+            return Some(None);
+        };
+        let yes = value.get_ref().as_bool();
+        if yes.is_none() {
+            self.problem(
+                value.span().start,
+                format!("`{key}` must be true or false"),
+                "write it without quotes",
+            );
+        }
+        yes.map(Some)
+    }
+
+    fn functions(&mut self, table: &Table<'_>) -> BTreeSet<String> {
+        let Some(value) = table.get("functions") else {
+            return BTreeSet::new();
+        };
+        let entries = value.get_ref().as_array();
+        let names = entries.map(|entries| {
+            let names = entries.iter().map(|entry| entry.get_ref().as_str());
+            names
+                .map(|name| name.map(str::to_lowercase))
+                .collect::<Option<BTreeSet<_>>>()
+        });
+        names.flatten().unwrap_or_else(|| {
+            self.problem(
+                value.span().start,
+                "`functions` must be a list of names",
+                "write [\"score\"]: statements may call them, whatever they do",
+            );
+            BTreeSet::new()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_policy::PolicySource;
+
+    use super::*;
+    use crate::config::file::parse;
+
+    fn sources(text: &str) -> Result<Vec<SourceSettings>, String> {
+        let parsed = parse(&PolicySource::new("haft.toml", text));
+        parsed.map(|file| file.databases).map_err(|problems| {
+            let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            lines.join("\n")
+        })
+    }
+
+    #[test]
+    fn a_source_has_a_kind_and_a_place() {
+        let text = "[sources.crm]\ntype = \"postgres\"\naddress = \"postgres://haft@db/crm\"\n\
+            password = \"env:CRM\"\nwritable = true\nfunctions = [\"Score\"]\nconnections = 900\n\
+            [sources.shop]\ntype = \"sqlite\"\npath = \"/srv/shop.db\"\n";
+        let read = sources(text).unwrap();
+        let [crm, shop] = read.as_slice() else {
+            panic!("{read:?}");
+        };
+        assert!(crm.writable && crm.functions.contains("score") && crm.connections == 64);
+        assert_eq!(
+            line(crm),
+            "`crm` at `postgres://haft@db/crm`: queries and changes"
+        );
+        assert_eq!(line(shop), "`shop` in `/srv/shop.db`: queries");
+        assert_eq!(shop.connections, DEFAULT_CONNECTIONS);
+    }
+
+    #[test]
+    fn what_is_missing_or_cannot_be_is_told_with_its_line() {
+        let check = |text: &str, expect: &str| {
+            let problems = sources(text).unwrap_err();
+            assert!(problems.contains(expect), "{text}: {problems}");
+            assert!(!problems.contains("hunter2"), "{problems}");
+        };
+        check(
+            "[sources.crm]\n",
+            "haft.toml:1:10: [sources.crm] does not say which database",
+        );
+        check("[sources.crm]\ntype = \"postgres\"\n", "has no `address`");
+        check(
+            "[sources.crm]\ntype = \"sqlite\"\npath = \"x.db\"\n",
+            "no absolute `path`",
+        );
+        check(
+            "[sources.\"a.b\"]\ntype = \"sqlite\"\n",
+            "cannot be the name",
+        );
+        check(
+            "[sources.crm]\ntype = \"postgres\"\naddress = \"postgres://a@b/c\"\npassword = \"hunter2\"\n",
+            "must say where the password is",
+        );
+        check(
+            "[sources.crm]\ntype = \"sqlite\"\npath = \"/x\"\nwrite = true\n",
+            "unknown key `write`",
+        );
+    }
+
+    #[test]
+    fn the_first_files_source_applies() {
+        let of = |path: &str| {
+            let text = format!("[sources.shop]\ntype = \"sqlite\"\npath = \"{path}\"\n");
+            sources(&text).unwrap()
+        };
+        let mut joined = of("/own");
+        join(&mut joined, of("/project"));
+        assert_eq!(line(&joined[0]), "`shop` in `/own`: queries");
+        assert_eq!(joined.len(), 1);
+    }
+}
