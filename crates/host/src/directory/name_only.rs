@@ -70,7 +70,7 @@ fn find(root: &Path) -> Result<Directory, String> {
     })?;
     let root = real.to_str().map(str::to_owned).ok_or_else(|| {
         let root = real.display();
-        format!("the workspace root `{root}` is no text")
+        format!("the workspace root `{root}` is not text")
     })?;
     let above = Path::new(&root).ancestors().skip(1);
     let above = above.filter_map(|directory| std::fs::metadata(directory).ok());
