@@ -102,7 +102,9 @@ fn unpack(made: &Path, into: &Path) -> Done<Vec<PathBuf>> {
             continue;
         };
         let mut tar = Command::new("tar");
-        tar.arg("-xzf").arg(&archive).arg("-C").arg(into);
+        // With the time of now: packages have one that is always the same, by which cargo would take
+        // them for those of the last run.
+        tar.arg("-xzmf").arg(&archive).arg("-C").arg(into);
         expect(tar)?;
         packages.push(into.join(name));
     }
