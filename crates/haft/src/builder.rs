@@ -43,6 +43,7 @@ use self::no_servers::ServersToMount;
 #[cfg(feature = "mcp")]
 use self::servers::ServersToMount;
 use crate::{
+    apart::check_apart,
     closures::{AskWith, ListenWith},
     elsewhere::{CheckedLocation, WorkspaceLocation},
     embedded::Haft,
@@ -583,40 +584,8 @@ fn with_built_in(runtime: RuntimeBuilder) -> RuntimeBuilder {
     runtime
 }
 
-/// Refuses a record inside a workspace.
-pub(crate) fn check_apart(data_dir: &Path, workspace: &Path) -> Result<(), HostError> {
-    if lies_inside(data_dir, workspace) {
-        return Err(HostError::config(
-            "the data directory lies inside the workspace, where tools could reach the record",
-            "keep it outside the workspace, or use the platform's default",
-        ));
-    }
-    Ok(())
-}
-
 /// A name of a tenant, a user, an agent or a session that is not one.
 pub(crate) fn unusable_name(error: IdentityError) -> HostError {
     let hint = "choose a shorter, plainer name";
     HostError::new(HostErrorKind::Invalid, error.to_string(), hint)
-}
-
-/// Whether the record would lie where tools can write, with symlinks followed. This catches a
-/// configuration mistake and is not a boundary: the back end confines tools.
-fn lies_inside(data_dir: &Path, workspace: &Path) -> bool {
-    real(workspace).is_some_and(|workspace| {
-        real(data_dir).is_some_and(|data_dir| data_dir.starts_with(workspace))
-    })
-}
-
-/// The path with symlinks followed, as far as it exists.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "compares two directories of the operator; nothing is opened by the result"
-)]
-fn real(path: &Path) -> Option<PathBuf> {
-    let path = std::path::absolute(path).ok()?;
-    path.ancestors().find_map(|ancestor| {
-        let rest = path.strip_prefix(ancestor).ok()?;
-        Some(std::fs::canonicalize(ancestor).ok()?.join(rest))
-    })
 }

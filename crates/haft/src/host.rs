@@ -14,7 +14,8 @@ use haft_ledger::{Recovery, StoredLedger};
 use haft_runtime::{InFlightCall, Runtime, ShutdownReport, registry::Entry};
 
 use crate::{
-    builder::{HostBuilder, check_apart, unusable_name},
+    apart::check_apart,
+    builder::{HostBuilder, unusable_name},
     elsewhere::{CheckedLocation, WorkspaceLocation},
     embedded::Haft,
 };

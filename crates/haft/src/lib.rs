@@ -27,6 +27,7 @@
 //!
 //! Read next: the repository's README for writing your own tool, [`contract`] for the vocabulary.
 
+mod apart;
 mod asker;
 mod builder;
 mod closures;

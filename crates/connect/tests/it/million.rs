@@ -2,7 +2,7 @@
 
 use std::{pin::pin, time::Duration};
 
-use futures::StreamExt as _;
+use futures_util::StreamExt as _;
 use haft_contract::{
     BoxFuture,
     ops::{DatabaseOps as _, DatabaseQuery, TakeRows, WantedRows},
