@@ -10,10 +10,6 @@ use serde_json::Value;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-#[expect(
-    missing_docs,
-    reason = "the words say it, and models read every description"
-)]
 pub enum TableFormat {
     #[default]
     Csv,
