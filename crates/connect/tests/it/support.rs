@@ -25,7 +25,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 /// One server for all tests of a process.
-pub static SERVER: LazyLock<PostgresServer> = LazyLock::new(|| {
+pub(crate) static SERVER: LazyLock<PostgresServer> = LazyLock::new(|| {
     let server = PostgresServer::start();
     server.sql(
         "CREATE ROLE agent LOGIN; CREATE ROLE strong LOGIN SUPERUSER; \
@@ -87,12 +87,12 @@ const SQLITE_TABLES: &str = "
 
 /// What a source is like besides its place.
 #[derive(Clone)]
-pub struct Like {
-    pub writable: bool,
-    pub connections: usize,
-    pub max_cost: Option<u64>,
-    pub functions: &'static [&'static str],
-    pub role: &'static str,
+pub(crate) struct Like {
+    pub(crate) writable: bool,
+    pub(crate) connections: usize,
+    pub(crate) max_cost: Option<u64>,
+    pub(crate) functions: &'static [&'static str],
+    pub(crate) role: &'static str,
 }
 
 impl Default for Like {
@@ -108,11 +108,11 @@ impl Default for Like {
 }
 
 /// The source `shop` in a database of its own.
-pub struct Shop {
-    pub databases: Databases,
+pub(crate) struct Shop {
+    pub(crate) databases: Databases,
     /// Its name on the PostgreSQL server.
-    pub database: Option<String>,
-    pub file: Option<PathBuf>,
+    pub(crate) database: Option<String>,
+    pub(crate) file: Option<PathBuf>,
     _folder: Option<TempDir>,
 }
 
@@ -141,14 +141,14 @@ fn settings(engine: EngineSettings, like: &Like) -> SourceSettings {
 }
 
 impl Shop {
-    pub fn postgres(like: Like) -> Self {
+    pub(crate) fn postgres(like: Like) -> Self {
         let database = SERVER.new_database();
         SERVER.sql_in(&database, POSTGRES_TABLES);
         Self::postgres_in(database, like)
     }
 
     /// The same in a database that is there.
-    pub fn postgres_in(database: String, like: Like) -> Self {
+    pub(crate) fn postgres_in(database: String, like: Like) -> Self {
         let engine = EngineSettings::Postgres(PostgresSettings {
             address: SERVER.url_of(like.role, &database),
             password: None,
@@ -165,7 +165,7 @@ impl Shop {
         }
     }
 
-    pub fn sqlite(like: Like) -> Self {
+    pub(crate) fn sqlite(like: Like) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("shop.db");
         let connection = Connection::open(&file).unwrap();
@@ -181,14 +181,14 @@ impl Shop {
     }
 
     /// The same SQLite file once more.
-    pub fn again(&self, like: &Like) -> Databases {
+    pub(crate) fn again(&self, like: &Like) -> Databases {
         let path = self.file.clone().unwrap();
         let engine = EngineSettings::Sqlite(SqliteSettings { path });
         Databases::new(vec![settings(engine, like)], Arc::new(NoSecrets)).unwrap()
     }
 
     /// Asks the database itself, as its owner.
-    pub fn asked(&self, statement: &str) -> String {
+    pub(crate) fn asked(&self, statement: &str) -> String {
         match (&self.database, &self.file) {
             (Some(database), _) => SERVER.sql_in(database, statement),
             (None, Some(file)) => {
@@ -206,12 +206,12 @@ impl Shop {
     }
 
     /// Runs a statement as the databases do for a tool.
-    pub async fn run(&self, statement: &str) -> Result<(Taken, StatementEnd), OpsError> {
+    pub(crate) async fn run(&self, statement: &str) -> Result<(Taken, StatementEnd), OpsError> {
         let cancel = CancellationToken::new();
         self.run_as(query(statement, &cancel)).await
     }
 
-    pub async fn run_as(
+    pub(crate) async fn run_as(
         &self,
         query: DatabaseQuery<'_>,
     ) -> Result<(Taken, StatementEnd), OpsError> {
@@ -221,7 +221,7 @@ impl Shop {
     }
 }
 
-pub fn query<'a>(statement: &'a str, cancel: &'a CancellationToken) -> DatabaseQuery<'a> {
+pub(crate) fn query<'a>(statement: &'a str, cancel: &'a CancellationToken) -> DatabaseQuery<'a> {
     DatabaseQuery {
         source: "shop",
         statement,
@@ -235,9 +235,9 @@ pub fn query<'a>(statement: &'a str, cancel: &'a CancellationToken) -> DatabaseQ
 
 /// Keeps every row.
 #[derive(Debug, Default)]
-pub struct Taken {
-    pub columns: Vec<String>,
-    pub rows: Vec<Vec<Value>>,
+pub(crate) struct Taken {
+    pub(crate) columns: Vec<String>,
+    pub(crate) rows: Vec<Vec<Value>>,
 }
 
 impl TakeRows for Taken {
