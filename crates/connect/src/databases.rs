@@ -37,7 +37,7 @@ struct Source {
 
 enum Engine {
     #[cfg(feature = "postgres")]
-    Postgres(crate::postgres::PostgresSource),
+    Postgres(Box<crate::postgres::PostgresSource>),
     #[cfg(feature = "sqlite")]
     Sqlite(crate::sqlite::SqliteSource),
 }
@@ -132,7 +132,9 @@ fn engine(settings: &SourceSettings, secrets: &Arc<dyn ReadSecret>) -> Result<En
     match &settings.engine {
         #[cfg(feature = "postgres")]
         EngineSettings::Postgres(postgres) => {
-            crate::postgres::PostgresSource::new(postgres, secrets).map(Engine::Postgres)
+            crate::postgres::PostgresSource::new(postgres, secrets)
+                .map(Box::new)
+                .map(Engine::Postgres)
         }
         #[cfg(feature = "sqlite")]
         EngineSettings::Sqlite(sqlite) => {

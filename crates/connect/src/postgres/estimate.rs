@@ -93,7 +93,9 @@ fn describe(step: &Value, depth: usize, lines: &mut Vec<String>) {
         line.push_str(index);
     }
     if let Some(rows) = step.get("Plan Rows").and_then(Value::as_f64) {
-        line.push_str(&format!(" (about {rows} rows)"));
+        line.push_str(" (about ");
+        line.push_str(&rows.to_string());
+        line.push_str(" rows)");
     }
     lines.push(line);
     let below = step.get("Plans").and_then(Value::as_array);

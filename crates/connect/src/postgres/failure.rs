@@ -41,12 +41,11 @@ pub(super) fn failed(error: &Error) -> OpsError {
     };
     let code = said.code();
     let kind = match code.code() {
-        "57014" => ErrorKind::TimedOut,
+        "57014" | "55P03" => ErrorKind::TimedOut,
         "42501" => ErrorKind::AccessDenied,
         "25006" => ErrorKind::Denied,
         // Somebody changed the same rows.
         "40001" | "40P01" => ErrorKind::Conflict,
-        "55P03" => ErrorKind::TimedOut,
         code => match code.get(..2).unwrap_or_default() {
             "53" | "54" => ErrorKind::LimitExceeded,
             "08" | "57" | "58" | "XX" => ErrorKind::Unavailable,

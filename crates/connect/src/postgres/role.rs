@@ -29,6 +29,10 @@ const CHANGEABLE: &str = "SELECT count(*) FROM pg_catalog.pg_class AS c
 
 /// Powers of a role. The first of them let a statement out of every fence.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a column of the server's catalogue"
+)]
 struct Powers {
     superuser: bool,
     bypasses_rls: bool,

@@ -46,19 +46,16 @@ impl PostgresSource {
             config.password(secret.reveal());
         }
         let unreachable = |error: &tokio_postgres::Error| unreachable(error);
-        match &self.tls {
-            Some(tls) => {
-                let connected = config.connect(tls.clone()).await;
-                let (client, connection) = connected.map_err(|error| unreachable(&error))?;
-                tokio::spawn(async move { drop(connection.await) });
-                Ok(client)
-            }
-            None => {
-                let connected = config.connect(NoTls).await;
-                let (client, connection) = connected.map_err(|error| unreachable(&error))?;
-                tokio::spawn(async move { drop(connection.await) });
-                Ok(client)
-            }
+        if let Some(tls) = &self.tls {
+            let connected = config.connect(tls.clone()).await;
+            let (client, connection) = connected.map_err(|error| unreachable(&error))?;
+            tokio::spawn(async move { drop(connection.await) });
+            Ok(client)
+        } else {
+            let connected = config.connect(NoTls).await;
+            let (client, connection) = connected.map_err(|error| unreachable(&error))?;
+            tokio::spawn(async move { drop(connection.await) });
+            Ok(client)
         }
     }
 

@@ -24,17 +24,17 @@ impl Reader<'_> {
                 return Err(RefusedStatement::unlisted("a global join"));
             }
             self.factor(relation)?;
-            let constraint = match join_operator {
-                JoinOperator::Join(constraint)
-                | JoinOperator::Inner(constraint)
-                | JoinOperator::Left(constraint)
-                | JoinOperator::LeftOuter(constraint)
-                | JoinOperator::Right(constraint)
-                | JoinOperator::RightOuter(constraint)
-                | JoinOperator::FullOuter(constraint)
-                | JoinOperator::CrossJoin(constraint)
-                | JoinOperator::StraightJoin(constraint) => constraint,
-                _ => return Err(RefusedStatement::unlisted("such a join")),
+            let (JoinOperator::Join(constraint)
+            | JoinOperator::Inner(constraint)
+            | JoinOperator::Left(constraint)
+            | JoinOperator::LeftOuter(constraint)
+            | JoinOperator::Right(constraint)
+            | JoinOperator::RightOuter(constraint)
+            | JoinOperator::FullOuter(constraint)
+            | JoinOperator::CrossJoin(constraint)
+            | JoinOperator::StraightJoin(constraint)) = join_operator
+            else {
+                return Err(RefusedStatement::unlisted("such a join"));
             };
             match constraint {
                 JoinConstraint::On(condition) => self.expression(condition)?,

@@ -289,12 +289,11 @@ impl Reader<'_> {
     /// `t.*`.
     pub(super) fn all_of(&mut self, name: &ObjectName) -> Walked {
         let parts = self.rules.parts(name)?;
-        let relation = match parts.as_slice() {
-            [alias] => self.scopes.named(alias).cloned(),
-            _ => {
-                let table = self.rules.table(name)?;
-                self.scopes.table(&table).cloned()
-            }
+        let relation = if let [alias] = parts.as_slice() {
+            self.scopes.named(alias).cloned()
+        } else {
+            let table = self.rules.table(name)?;
+            self.scopes.table(&table).cloned()
         };
         let Some(relation) = relation else {
             return Err(RefusedStatement::new(format!(

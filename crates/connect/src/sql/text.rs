@@ -83,8 +83,10 @@ impl Outside {
             | Token::DoubleQuotedString(text)
             | Token::NationalStringLiteral(text)
             | Token::EscapedStringLiteral(text)
-            | Token::Whitespace(Whitespace::MultiLineComment(text))
-            | Token::Whitespace(Whitespace::SingleLineComment { comment: text, .. }) => text,
+            | Token::Whitespace(
+                Whitespace::MultiLineComment(text)
+                | Whitespace::SingleLineComment { comment: text, .. },
+            ) => text,
             Token::DollarQuotedString(text) => &text.value,
             _ => return,
         };

@@ -187,6 +187,7 @@ fn claimed(words: &[&str]) -> Access {
 }
 
 /// A tool whose plan names one of each, and which does what its input says.
+#[expect(clippy::too_many_lines, reason = "one step for each kind of access")]
 fn rogue() -> Scripted {
     let tool = Scripted::new("rogue", |input, cx| async move {
         let words: Vec<&str> = input["does"].as_str().unwrap().split(' ').collect();

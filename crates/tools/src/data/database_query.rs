@@ -4,7 +4,11 @@
 //! read it again. Nothing here connects to anything, and nothing rewrites a statement: when enough
 //! rows are there, the cursor stops.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt::{self, Write as _},
+    sync::Arc,
+    time::Duration,
+};
 
 use haft_contract::{
     Access, BoxFuture, CallContext, Content, Effects, ErrorKind, Plan, PlanContext, Progress, Tool,
@@ -447,15 +451,15 @@ fn tables(found: Vec<TableSummary>, more: bool) -> DatabaseQueryOutput {
     for table in found {
         text.push_str(&table.name);
         if table.kind != "table" {
-            text.push_str(&format!(" ({})", table.kind));
+            let _ = write!(text, " ({})", table.kind);
         }
         if let Some(rows) = table.estimated_rows {
-            text.push_str(&format!(", about {rows} rows"));
+            let _ = write!(text, ", about {rows} rows");
         }
         text.push('\n');
         let columns = table.columns.into_iter().map(|column| {
             let null = if column.nullable { "" } else { " not null" };
-            text.push_str(&format!("  {} {}{null}\n", column.name, column.kind));
+            let _ = writeln!(text, "  {} {}{null}", column.name, column.kind);
             FoundColumn {
                 name: column.name,
                 kind: column.kind,
@@ -471,12 +475,14 @@ fn tables(found: Vec<TableSummary>, more: bool) -> DatabaseQueryOutput {
     }
     match (tables.len(), more) {
         (0, _) => text.push_str("[no such table]"),
-        (count, true) => text.push_str(&format!("[{count} tables; there are more]")),
+        (count, true) => {
+            let _ = write!(text, "[{count} tables; there are more]");
+        }
         (_, false) => {}
     }
     DatabaseQueryOutput {
-        tables,
         more,
+        tables,
         text,
         ..DatabaseQueryOutput::default()
     }
