@@ -15,11 +15,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::{
     halt::Halt,
     settings::{EngineSettings, SourceSettings},
+    source_finding::SourceFinding,
     sql::{self, ReadingRules, RefusedStatement},
 };
-
-/// How many rows are handed on at a time.
-pub const BATCH_ROWS: usize = 500;
 
 /// Every configured database.
 pub struct Databases {
@@ -40,15 +38,6 @@ enum Engine {
     Postgres(Box<crate::postgres::PostgresSource>),
     #[cfg(feature = "sqlite")]
     Sqlite(crate::sqlite::SqliteSource),
-}
-
-/// What is wrong with a source, for the operator.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SourceFinding {
-    /// Whether no statement runs there because of it.
-    pub refused: bool,
-    /// What it is, and what to do.
-    pub text: String,
 }
 
 /// Why a source cannot be used at all.
@@ -304,7 +293,7 @@ impl Source {
     async fn estimate(
         &self,
         query: &DatabaseQuery<'_>,
-        reading: &sql::Reading,
+        reading: &sql::SqlReading,
         halt: &Halt,
     ) -> Result<StatementEstimate, OpsError> {
         match &self.engine {

@@ -11,10 +11,14 @@ pub mod databases;
 pub mod settings;
 pub mod sql;
 
+mod batch;
 mod halt;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod source_finding;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+pub use batch::BATCH_ROWS;
 pub use databases::Databases;
+pub use source_finding::SourceFinding;

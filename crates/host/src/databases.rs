@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use haft_connect::{Databases, databases::SourceFinding};
+use haft_connect::{Databases, SourceFinding};
 use haft_contract::{
     erased::{ErasedTool, erase},
     ops::{DatabaseOps, OpsError, ReadStatement},

@@ -56,6 +56,7 @@ pub(crate) fn each_tool(with: &mut impl EachTool) {
 
 /// Visits the built-in tools that are offered only where configuration names them, sorted by name.
 pub(crate) fn each_optional_tool(with: &mut impl EachTool) {
+    // `DatabaseQueryTool` is not among them: the host makes it, of the sources that it has.
     with.tool(|_: NoConfig| ClarifyTool);
     with.tool(|_: NoConfig| MemoryForgetTool);
     with.tool(|_: NoConfig| MemoryGetTool);

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{
     PostgresSource, failure::failed, run::parameters, session::TransactionUse, value::JsonText,
 };
-use crate::{halt::Halt, sql::Reading};
+use crate::{halt::Halt, sql::SqlReading};
 
 /// How deep the steps of a plan are shown.
 const MAX_DEPTH: usize = 12;
@@ -19,7 +19,7 @@ impl PostgresSource {
     pub(crate) async fn explain(
         &self,
         query: &DatabaseQuery<'_>,
-        reading: &Reading,
+        reading: &SqlReading,
         halt: &Halt,
     ) -> Result<StatementEstimate, OpsError> {
         let backend = self.begin(TransactionUse::Reads, halt).await?;

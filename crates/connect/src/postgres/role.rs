@@ -5,7 +5,7 @@ use haft_contract::{ErrorKind, ops::OpsError};
 use tokio_postgres::Client;
 
 use super::{PostgresSource, failure::failed, session::TransactionUse};
-use crate::{databases::SourceFinding, halt::Halt};
+use crate::{halt::Halt, source_finding::SourceFinding};
 
 /// What the role of a connection is, and which roles it can become.
 const POWERS: &str = "SELECT

@@ -17,7 +17,7 @@ use super::{
     failure::failed,
     value::{TextParameter, ValueKind},
 };
-use crate::{databases::BATCH_ROWS, halt::Halt, sql::Reading};
+use crate::{batch::BATCH_ROWS, halt::Halt, sql::SqlReading};
 
 /// How long the rows of one request may take to arrive before fewer are asked for: whoever watches
 /// sees rows at least this often, as far as the database finds them.
@@ -31,7 +31,7 @@ impl PostgresSource {
     pub(crate) async fn read(
         &self,
         query: &DatabaseQuery<'_>,
-        reading: &Reading,
+        reading: &SqlReading,
         rows: &mut dyn TakeRows,
         halt: &Halt,
     ) -> Result<StatementEnd, OpsError> {
@@ -65,7 +65,7 @@ impl PostgresSource {
     pub(crate) async fn write(
         &self,
         query: &DatabaseQuery<'_>,
-        reading: &Reading,
+        reading: &SqlReading,
         expected: u64,
         halt: &Halt,
     ) -> Result<StatementEnd, OpsError> {

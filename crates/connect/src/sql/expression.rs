@@ -328,7 +328,7 @@ impl Reader<'_> {
                 Ok(())
             }
             Some((None, _)) | None => Err(RefusedStatement::new(format!(
-                "`{}` names no table of the statement",
+                "`{}` is not of a table that the statement names",
                 shown(&parts.join("."))
             ))),
         }

@@ -29,7 +29,7 @@ use sqlparser::{
 pub use self::refusal::RefusedStatement;
 #[cfg(feature = "sqlite")]
 pub(crate) use self::{functions::is_harmless, name::quoted};
-use self::{scope::Scopes, touched::Touched};
+use self::{scope::Scopes, touched::TouchedObjects};
 
 /// The longest statement, in bytes.
 pub const MAX_STATEMENT_BYTES: usize = 64 * 1024;
@@ -85,7 +85,7 @@ pub struct ReadingRules {
 
 /// What was read from one statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reading {
+pub struct SqlReading {
     /// What it touches, sorted.
     pub accesses: Vec<Access>,
     /// Whether it changes data.
@@ -94,7 +94,7 @@ pub struct Reading {
     pub functions: BTreeSet<String>,
 }
 
-impl Reading {
+impl SqlReading {
     pub(crate) fn into_parts(self) -> StatementReading {
         StatementReading {
             accesses: self.accesses,
@@ -104,7 +104,7 @@ impl Reading {
 }
 
 /// Reads one statement.
-pub fn read(rules: &ReadingRules, statement: &str) -> Result<Reading, RefusedStatement> {
+pub fn read(rules: &ReadingRules, statement: &str) -> Result<SqlReading, RefusedStatement> {
     if statement.len() > MAX_STATEMENT_BYTES {
         return Err(RefusedStatement::too_long());
     }
@@ -127,7 +127,7 @@ pub fn read(rules: &ReadingRules, statement: &str) -> Result<Reading, RefusedSta
 fn read_tokens(
     rules: &ReadingRules,
     tokens: Vec<TokenWithSpan>,
-) -> Result<Reading, RefusedStatement> {
+) -> Result<SqlReading, RefusedStatement> {
     let parser = Parser::new(rules.dialect.parser()).with_recursion_limit(MAX_DEPTH);
     let mut parser = parser.with_tokens_with_locations(tokens);
     let statements = parser.parse_statements().map_err(RefusedStatement::parse)?;
@@ -139,11 +139,11 @@ fn read_tokens(
     };
     let mut reader = Reader {
         rules,
-        touched: Touched::default(),
+        touched: TouchedObjects::default(),
         scopes: Scopes::default(),
     };
     let writes = reader.statement(statement)?;
-    Ok(Reading {
+    Ok(SqlReading {
         accesses: reader.touched.accesses(&rules.source),
         writes,
         functions: reader.touched.into_built_in(),
@@ -153,7 +153,7 @@ fn read_tokens(
 /// Walks the tree of one statement and notes what it touches.
 struct Reader<'r> {
     rules: &'r ReadingRules,
-    touched: Touched,
+    touched: TouchedObjects,
     scopes: Scopes,
 }
 

@@ -297,7 +297,7 @@ impl Reader<'_> {
         };
         let Some(relation) = relation else {
             return Err(RefusedStatement::new(format!(
-                "`{name}.*` names no table of the statement"
+                "`{name}.*` is not of a table that the statement names"
             )));
         };
         if let Some(table) = &relation.table {

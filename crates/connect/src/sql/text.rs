@@ -113,7 +113,7 @@ fn check(dialect: SqlDialect, token: &Token) -> Result<(), RefusedStatement> {
             let spaced = comment.is_empty() || comment.starts_with([' ', '\t', '\n', '\r']);
             if dialect == SqlDialect::MariaDb && prefix == "--" && !spaced {
                 return Err(RefusedStatement::new(
-                    "`--` without a space after it, which is no comment to the server",
+                    "`--` without a space after it, which the server does not take for a comment",
                 ));
             }
             // One side may end the line here and the other not.

@@ -14,7 +14,7 @@ const NOTHING: &str = "()";
 
 /// Tables, columns and functions.
 #[derive(Debug, Default)]
-pub(super) struct Touched {
+pub(super) struct TouchedObjects {
     tables: BTreeMap<TablePath, TouchedTable>,
     functions: BTreeSet<String>,
     built_in: BTreeSet<String>,
@@ -33,7 +33,7 @@ struct TouchedColumns {
     some: BTreeSet<String>,
 }
 
-impl Touched {
+impl TouchedObjects {
     /// Its rows are counted or walked over.
     pub(super) fn reads_rows(&mut self, table: &TablePath) {
         self.table(table).read.rows = true;

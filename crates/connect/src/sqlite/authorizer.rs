@@ -9,7 +9,7 @@ use rusqlite::{
     hooks::{AuthAction, AuthContext, Authorization},
 };
 
-use crate::sql::{Reading, SqlDialect, is_harmless};
+use crate::sql::{SqlDialect, SqlReading, is_harmless};
 
 /// What one statement may touch.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub(super) struct Allowed {
 }
 
 impl Allowed {
-    pub(super) fn by(source: &str, reading: &Reading) -> Self {
+    pub(super) fn by(source: &str, reading: &SqlReading) -> Self {
         let mut allowed = Self {
             read: BTreeSet::new(),
             written: BTreeSet::new(),

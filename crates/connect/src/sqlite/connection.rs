@@ -21,7 +21,7 @@ const END_WAIT: Duration = Duration::from_millis(1_300);
 /// Whether a connection can change the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OpenedFor {
-    Reading,
+    SqlReading,
     Writing,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn open(path: &Path, purpose: OpenedFor) -> Result<Connection, OpsErr
     // Not by URI, which could ask for another mode.
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX
         | match purpose {
-            OpenedFor::Reading => OpenFlags::SQLITE_OPEN_READ_ONLY,
+            OpenedFor::SqlReading => OpenFlags::SQLITE_OPEN_READ_ONLY,
             OpenedFor::Writing => OpenFlags::SQLITE_OPEN_READ_WRITE,
         };
     let connection = Connection::open_with_flags(path, flags).map_err(|error| failed(&error))?;
@@ -40,7 +40,7 @@ pub(super) fn open(path: &Path, purpose: OpenedFor) -> Result<Connection, OpsErr
         connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
         connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)?;
         connection.set_limit(Limit::SQLITE_LIMIT_WORKER_THREADS, 0)?;
-        if purpose == OpenedFor::Reading {
+        if purpose == OpenedFor::SqlReading {
             connection.pragma_update(None, "query_only", true)?;
         }
         Ok(())
@@ -59,7 +59,7 @@ impl SqliteSource {
         let (told, interrupt) = oneshot::channel();
         let path = self.path.clone();
         let working = tokio::task::spawn_blocking(move || {
-            let connection = open(&path, OpenedFor::Reading)?;
+            let connection = open(&path, OpenedFor::SqlReading)?;
             // Nobody listens if the call has ended already; then it is not begun.
             if told.send(connection.get_interrupt_handle()).is_err() {
                 return Err(OpsError::new(

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use haft_contract::{ErrorKind, ops::OpsError};
 
-use crate::{databases::SourceFinding, halt::Halt, settings::SqliteSettings};
+use crate::{halt::Halt, settings::SqliteSettings, source_finding::SourceFinding};
 
 /// An SQLite file.
 pub(crate) struct SqliteSource {

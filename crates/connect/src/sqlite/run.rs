@@ -20,7 +20,7 @@ use super::{
     connection::{OpenedFor, finish, open},
     failed, value,
 };
-use crate::{databases::BATCH_ROWS, halt::Halt, sql::Reading};
+use crate::{batch::BATCH_ROWS, halt::Halt, sql::SqlReading};
 
 /// How many batches wait for whoever takes them.
 const WAITING_BATCHES: usize = 2;
@@ -29,13 +29,13 @@ const WAITING_BATCHES: usize = 2;
 const BATCH_WAIT: Duration = Duration::from_millis(50);
 
 /// What SQLite's thread hands on.
-enum Found {
+enum RowMessage {
     Columns(Vec<String>),
     Rows(Vec<Vec<Value>>),
 }
 
 /// A statement as SQLite's thread gets it.
-struct Prepared {
+struct PreparedStatement {
     path: PathBuf,
     statement: String,
     parameters: Vec<Value>,
@@ -43,8 +43,8 @@ struct Prepared {
 }
 
 impl SqliteSource {
-    fn prepared(&self, query: &DatabaseQuery<'_>, reading: &Reading) -> Prepared {
-        Prepared {
+    fn prepared(&self, query: &DatabaseQuery<'_>, reading: &SqlReading) -> PreparedStatement {
+        PreparedStatement {
             path: self.path.clone(),
             statement: query.statement.to_owned(),
             parameters: query.parameters.to_vec(),
@@ -56,7 +56,7 @@ impl SqliteSource {
     pub(crate) async fn read(
         &self,
         query: &DatabaseQuery<'_>,
-        reading: &Reading,
+        reading: &SqlReading,
         rows: &mut dyn TakeRows,
         halt: &Halt,
     ) -> Result<StatementEnd, OpsError> {
@@ -64,7 +64,7 @@ impl SqliteSource {
         let (told, interrupt) = oneshot::channel();
         let (batches, mut arriving) = mpsc::channel(WAITING_BATCHES);
         let working = tokio::task::spawn_blocking(move || {
-            let connection = open(&prepared.path, OpenedFor::Reading)?;
+            let connection = open(&prepared.path, OpenedFor::SqlReading)?;
             if told.send(connection.get_interrupt_handle()).is_err() {
                 return Err(cancelled());
             }
@@ -74,8 +74,8 @@ impl SqliteSource {
             let mut stopped = false;
             while let Some(found) = arriving.recv().await {
                 match found {
-                    Found::Columns(names) => rows.columns(&names),
-                    Found::Rows(batch) => {
+                    RowMessage::Columns(names) => rows.columns(&names),
+                    RowMessage::Rows(batch) => {
                         if rows.rows(batch).await == WantedRows::NoMore {
                             stopped = true;
                             // The thread sees that nobody takes rows, and ends.
@@ -100,7 +100,7 @@ impl SqliteSource {
     pub(crate) async fn write(
         &self,
         query: &DatabaseQuery<'_>,
-        reading: &Reading,
+        reading: &SqlReading,
         expected: u64,
         halt: &Halt,
     ) -> Result<StatementEnd, OpsError> {
@@ -124,7 +124,7 @@ impl SqliteSource {
     pub(crate) async fn explain(
         &self,
         query: &DatabaseQuery<'_>,
-        reading: &Reading,
+        reading: &SqlReading,
         halt: &Halt,
     ) -> Result<StatementEstimate, OpsError> {
         let prepared = self.prepared(query, reading);
@@ -154,7 +154,7 @@ fn cancelled() -> OpsError {
 fn prepare<'c>(
     connection: &'c Connection,
     text: &str,
-    prepared: &Prepared,
+    prepared: &PreparedStatement,
 ) -> Result<Statement<'c>, OpsError> {
     let mut allowed = prepared.allowed.clone();
     let known = allowed.know_tables(connection);
@@ -185,8 +185,8 @@ fn prepare<'c>(
 
 fn find_rows(
     connection: &Connection,
-    prepared: &Prepared,
-    batches: &mpsc::Sender<Found>,
+    prepared: &PreparedStatement,
+    batches: &mpsc::Sender<RowMessage>,
 ) -> Result<(), OpsError> {
     let mut statement = prepare(connection, &prepared.statement, prepared)?;
     if !statement.readonly() {
@@ -201,7 +201,7 @@ fn find_rows(
         .map(str::to_owned)
         .collect();
     let columns = names.len();
-    if batches.blocking_send(Found::Columns(names)).is_err() {
+    if batches.blocking_send(RowMessage::Columns(names)).is_err() {
         return Ok(());
     }
     let mut rows = statement.raw_query();
@@ -220,19 +220,23 @@ fn find_rows(
             };
             began = Instant::now();
             let full = std::mem::take(&mut batch);
-            if batches.blocking_send(Found::Rows(full)).is_err() {
+            if batches.blocking_send(RowMessage::Rows(full)).is_err() {
                 return Ok(());
             }
         }
     }
     if !batch.is_empty() {
         // Nobody listens any more: then nobody misses them.
-        drop(batches.blocking_send(Found::Rows(batch)));
+        drop(batches.blocking_send(RowMessage::Rows(batch)));
     }
     Ok(())
 }
 
-fn change(connection: &Connection, prepared: &Prepared, expected: u64) -> Result<u64, OpsError> {
+fn change(
+    connection: &Connection,
+    prepared: &PreparedStatement,
+    expected: u64,
+) -> Result<u64, OpsError> {
     let begin = connection.execute_batch("BEGIN IMMEDIATE");
     begin.map_err(|error| failed(&error))?;
     // What fails from here on is rolled back with the connection.

@@ -11,7 +11,7 @@ use crate::{error::ErrorKind, future::BoxFuture, path::WorkPath};
 /// Refuses everything.
 pub(super) struct EmptyWorkspace;
 
-type Refused<'a, T> = BoxFuture<'a, Result<T, OpsError>>;
+type RefusedFuture<'a, T> = BoxFuture<'a, Result<T, OpsError>>;
 
 fn absent(what: &str) -> OpsError {
     OpsError::new(
@@ -20,50 +20,55 @@ fn absent(what: &str) -> OpsError {
     )
 }
 
-fn refused<'a, T: Send + 'a>(what: &'static str) -> Refused<'a, T> {
+fn refused<'a, T: Send + 'a>(what: &'static str) -> RefusedFuture<'a, T> {
     Box::pin(async move { Err(absent(what)) })
 }
 
 const FILES: &str = "files";
 
 impl FileOps for EmptyWorkspace {
-    fn resolve<'a>(&'a self, _: &'a WorkPath) -> Refused<'a, ResolvedPath> {
+    fn resolve<'a>(&'a self, _: &'a WorkPath) -> RefusedFuture<'a, ResolvedPath> {
         refused(FILES)
     }
 
-    fn stat<'a>(&'a self, _: &'a WorkPath) -> Refused<'a, FileStat> {
+    fn stat<'a>(&'a self, _: &'a WorkPath) -> RefusedFuture<'a, FileStat> {
         refused(FILES)
     }
 
-    fn open<'a>(&'a self, _: &'a WorkPath) -> Refused<'a, Box<dyn FileReader>> {
+    fn open<'a>(&'a self, _: &'a WorkPath) -> RefusedFuture<'a, Box<dyn FileReader>> {
         refused(FILES)
     }
 
-    fn write<'a>(&'a self, _: &'a WorkPath, _: WriteFile<'a>) -> Refused<'a, WrittenFile> {
+    fn write<'a>(&'a self, _: &'a WorkPath, _: WriteFile<'a>) -> RefusedFuture<'a, WrittenFile> {
         refused(FILES)
     }
 
-    fn append<'a>(&'a self, _: &'a WorkPath, _: &'a [u8]) -> Refused<'a, WrittenFile> {
+    fn append<'a>(&'a self, _: &'a WorkPath, _: &'a [u8]) -> RefusedFuture<'a, WrittenFile> {
         refused(FILES)
     }
 
-    fn list<'a>(&'a self, _: &'a WorkPath, _: ListQuery<'a>) -> Refused<'a, Listing> {
+    fn list<'a>(&'a self, _: &'a WorkPath, _: ListQuery<'a>) -> RefusedFuture<'a, Listing> {
         refused(FILES)
     }
 
-    fn make_dir<'a>(&'a self, _: &'a WorkPath) -> Refused<'a, ()> {
+    fn make_dir<'a>(&'a self, _: &'a WorkPath) -> RefusedFuture<'a, ()> {
         refused(FILES)
     }
 
-    fn remove<'a>(&'a self, _: &'a WorkPath, _: RemoveScope) -> Refused<'a, ()> {
+    fn remove<'a>(&'a self, _: &'a WorkPath, _: RemoveScope) -> RefusedFuture<'a, ()> {
         refused(FILES)
     }
 
-    fn rename<'a>(&'a self, _: &'a WorkPath, _: &'a WorkPath, _: Overwrite) -> Refused<'a, ()> {
+    fn rename<'a>(
+        &'a self,
+        _: &'a WorkPath,
+        _: &'a WorkPath,
+        _: Overwrite,
+    ) -> RefusedFuture<'a, ()> {
         refused(FILES)
     }
 
-    fn remove_version<'a>(&'a self, _: &'a WorkPath, _: &'a FileVersion) -> Refused<'a, ()> {
+    fn remove_version<'a>(&'a self, _: &'a WorkPath, _: &'a FileVersion) -> RefusedFuture<'a, ()> {
         refused(FILES)
     }
 
@@ -72,7 +77,7 @@ impl FileOps for EmptyWorkspace {
         _: &'a WorkPath,
         _: &'a WorkPath,
         _: &'a FileVersion,
-    ) -> Refused<'a, ()> {
+    ) -> RefusedFuture<'a, ()> {
         refused(FILES)
     }
 
@@ -81,23 +86,23 @@ impl FileOps for EmptyWorkspace {
         _: &'a WorkPath,
         _: &'a WorkPath,
         _: CopyFile<'a>,
-    ) -> Refused<'a, WrittenFile> {
+    ) -> RefusedFuture<'a, WrittenFile> {
         refused(FILES)
     }
 }
 
 impl ProcessOps for EmptyWorkspace {
-    fn spawn(&self, _: Spawn) -> Refused<'_, Box<dyn ProcessHandle>> {
+    fn spawn(&self, _: Spawn) -> RefusedFuture<'_, Box<dyn ProcessHandle>> {
         refused("processes")
     }
 }
 
 impl SearchOps for EmptyWorkspace {
-    fn grep<'a>(&'a self, _: GrepQuery<'a>) -> Refused<'a, GrepResults> {
+    fn grep<'a>(&'a self, _: GrepQuery<'a>) -> RefusedFuture<'a, GrepResults> {
         refused(FILES)
     }
 
-    fn find<'a>(&'a self, _: FindQuery<'a>) -> Refused<'a, FindResults> {
+    fn find<'a>(&'a self, _: FindQuery<'a>) -> RefusedFuture<'a, FindResults> {
         refused(FILES)
     }
 

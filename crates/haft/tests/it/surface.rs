@@ -18,7 +18,7 @@ const EMBEDDED: [&str; 11] = [
 ];
 
 /// What in them only the program uses, and why.
-const OF_THE_PROGRAM: [(&str, &str); 16] = [
+const OF_THE_PROGRAM: [(&str, &str); 17] = [
     ("contract/src/surface.rs", "the one place for both"),
     ("host/src/advice.rs", "hints of `haft call`"),
     (
@@ -29,6 +29,7 @@ const OF_THE_PROGRAM: [(&str, &str); 16] = [
         "host/src/call_lookup.rs",
         "calls as a command line names them",
     ),
+    ("host/src/cite.rs", "`haft cite`"),
     ("host/src/config/", "configuration files"),
     ("host/src/desktop.rs", "questions of a configured program"),
     ("host/src/follow_trust.rs", "trusted files"),
