@@ -86,12 +86,19 @@ fn is_within(pattern: &TextPattern, source: &str) -> bool {
     let whole = format!("{whole}.");
     match pattern {
         TextPattern::Literal(part) => part.starts_with(&whole),
+        // A column has nothing in it.
+        TextPattern::Wild(_) if is_column(source) => false,
         // What a wildcard stands for may be in there.
         TextPattern::Wild(_) => {
             let prefix = pattern.prefix();
             prefix.starts_with(&whole) || whole.starts_with(prefix)
         }
     }
+}
+
+/// Whether an access is a column: a name in a table of a database, and not all of them.
+fn is_column(source: &str) -> bool {
+    source.matches('.').count() >= 2 && !source.ends_with(".*")
 }
 
 #[cfg(test)]
