@@ -122,6 +122,9 @@ tools! {
         succeeds {"items": [{"text": "a", "status": "completed"}, {"text": "b"}]} ["1 of 2"],
         fails {"items": [{"text": ""}]} ["/items/0/text"]
     ];
+    web_fetch: {"url": "https://docs.rs/"}, [
+        fails {"url": "ftp://docs.rs/"} ["/url"]
+    ];
     write: {"path": "a", "content": "x"}, [
         succeeds {"path": "made.txt", "content": "1234567"} ["made.txt", "7 bytes"],
         fails {"path": "known.txt/below", "content": "x"} ["known.txt"]
