@@ -15,7 +15,7 @@ pub(super) struct ServersToMount(Vec<McpServer>);
 
 impl<W> HaftBuilder<W> {
     /// Mounts an MCP server: its tools are listed with the built-in ones, go through the same
-    /// stages, and are shown to a model once they are accepted ([`Haft::accept_server`], or `haft
+    /// stages, and are shown to a model once they are accepted ([`Haft::accept_server`](crate::Haft::accept_server), or `haft
     /// mcp accept` if the program shares this data directory).
     ///
     /// ```
