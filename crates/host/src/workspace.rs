@@ -57,6 +57,13 @@ impl WorkspaceSource {
 
     /// Opens it, with what others beside it are opened with: these options, unless it is on this
     /// machine and has its own. Without either there are no others. The tenant is whose it is.
+    #[cfg_attr(
+        not(feature = "sandbox"),
+        expect(
+            clippy::unused_async,
+            reason = "only connecting to another place waits"
+        )
+    )]
     pub(crate) async fn open_to_host(
         self,
         beside: Option<Box<DirectoryOptions>>,

@@ -9,7 +9,9 @@ use haft_contract::{
 
 /// Nothing.
 #[derive(Default)]
-pub(crate) struct WebAccess;
+pub(crate) struct WebAccess {
+    _none: (),
+}
 
 impl WebAccess {
     /// Refuses every connection.
