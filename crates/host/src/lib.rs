@@ -54,7 +54,6 @@ pub mod record_file;
 pub mod record_migration;
 #[cfg(feature = "settings")]
 pub mod record_size;
-#[cfg(feature = "settings")]
 pub mod recorded_question;
 #[cfg(feature = "settings")]
 pub mod relative_time;

@@ -47,6 +47,13 @@ pub(crate) enum CheckedLocation {
 
 impl WorkspaceLocation {
     /// Reports what was said wrongly of it.
+    #[cfg_attr(
+        not(feature = "sandbox"),
+        expect(
+            clippy::unnecessary_wraps,
+            reason = "only a place elsewhere can be wrong"
+        )
+    )]
     pub(crate) fn check(self) -> Result<CheckedLocation, HostError> {
         match self.0 {
             Location::Directory(root) => Ok(CheckedLocation::Directory(root)),
