@@ -3,7 +3,7 @@
 
 use haft_contract::ActionName;
 
-use crate::pattern::{PatternError, TextPattern};
+use crate::{pattern::PatternError, text_pattern::TextPattern};
 
 /// What is before the name of an action.
 const ACTION: &str = "action:";

@@ -13,8 +13,8 @@ mod words;
 
 use self::words::{CommandWords, OptionName, PatternWords, literal};
 use crate::{
-    pattern::TextPattern,
     shell::{Class, Segment, Value, Word, family, name_of},
+    text_pattern::TextPattern,
 };
 
 /// A pattern as words.

@@ -2,7 +2,10 @@
 //! `crm.users`, `crm.users.email`. A pattern reaches everything within what it names. In `deny` and
 //! `ask` it also reaches an access that is wider than it: `SELECT *` reads the column that is named.
 
-use crate::pattern::{PatternError, PatternScope, TextPattern};
+use crate::{
+    pattern::{PatternError, PatternScope},
+    text_pattern::TextPattern,
+};
 
 /// Which queries of which databases a rule matches.
 #[derive(Debug, Clone, PartialEq, Eq)]

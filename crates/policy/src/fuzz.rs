@@ -10,9 +10,10 @@ use haft_testkit::{Fuzz, ParseOutcome};
 
 use crate::{
     command_pattern::PatternReach,
-    pattern::{Pattern, PatternScope, TextPattern},
+    pattern::{Pattern, PatternScope},
     rule::{Rule, RuleError, Section},
     shell::{Segment, analyse},
+    text_pattern::TextPattern,
 };
 
 /// A pattern on the first line, a script on the others.

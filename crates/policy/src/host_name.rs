@@ -2,7 +2,10 @@
 
 use haft_contract::egress::Host;
 
-use crate::pattern::{PatternError, PatternScope, TextPattern};
+use crate::{
+    pattern::{PatternError, PatternScope},
+    text_pattern::TextPattern,
+};
 
 /// A host as rules compare it, however it was written: an address in its one form, a name in lower
 /// case without a final dot. What no host can be stays as it is; nothing connects to it.

@@ -61,6 +61,7 @@ mod segment;
 pub mod settings;
 pub mod shell;
 mod suggest;
+mod text_pattern;
 mod tool_section;
 mod unmatched;
 mod visibility;

@@ -10,11 +10,9 @@ use globset::{Candidate, GlobSet, GlobSetBuilder};
 use crate::{
     command_pattern::PatternReach,
     host_name,
-    pattern::{
-        CommandGroup, PathPattern, PathShape, Pattern, PatternScope, TextPattern, ancestors,
-        domains,
-    },
+    pattern::{CommandGroup, PathPattern, PathShape, Pattern, PatternScope, ancestors, domains},
     shell::{Segment, family},
+    text_pattern::TextPattern,
 };
 
 /// A pattern's number. The same text in the same kind of list has one number.

@@ -4,10 +4,10 @@
 //! The parent module decides which pattern reaches which command.
 
 use crate::{
-    pattern::TextPattern,
     shell::{
         LeadingOption, Word, has_subcommands, leading, one_name_each, reads_clusters, spellings,
     },
+    text_pattern::TextPattern,
 };
 
 /// The classified words of a pattern.

@@ -15,10 +15,11 @@ use crate::{
     engine::JudgedQuestion,
     facts::{CallFacts, CommandPart, CommandReading, Item},
     judge::DecidingCause,
-    pattern::{Pattern, PatternKind, TextPattern},
+    pattern::{Pattern, PatternKind},
     rule::{Selector, name_matches},
     segment::is_confined,
     shell::{Segment, TouchOrigin, Value},
+    text_pattern::TextPattern,
 };
 
 impl GrantRule {

@@ -14,9 +14,10 @@ use haft_contract::{
 use super::rule::GrantRule;
 use crate::{
     facts::{CommandPart, ReadQuestion},
-    pattern::{PathShape, Pattern, TextPattern, ancestors},
+    pattern::{PathShape, Pattern, ancestors},
     rule::Selector,
     shell::{Segment, Word},
+    text_pattern::TextPattern,
 };
 
 /// How many leading words of a command tell rules apart.

@@ -16,9 +16,10 @@ use super::runner::{is_known_module, is_runner};
 use crate::{
     action_pattern::ActionPattern,
     cache::Generations,
-    pattern::{Pattern, PatternKind, TextPattern},
+    pattern::{Pattern, PatternKind},
     rule::{Rule, RuleError, RuleErrorKind, Section, Selector},
     shell,
+    text_pattern::TextPattern,
 };
 
 /// How many parsed rules are cached.
