@@ -3,6 +3,8 @@
 
 #[cfg(feature = "settings")]
 mod of_settings;
+#[cfg(feature = "settings")]
+mod servers;
 
 use std::{
     collections::BTreeMap,

@@ -19,6 +19,8 @@ pub mod call_lookup;
 pub mod cite;
 #[cfg(feature = "settings")]
 pub mod config;
+#[cfg(feature = "settings")]
+mod configured_scripts;
 mod data_dir;
 #[cfg(feature = "databases")]
 mod databases;
@@ -34,9 +36,9 @@ mod follow_trust;
 pub mod grant_history;
 mod host;
 mod host_policy;
-mod hosted_workspaces;
 #[cfg(feature = "settings")]
-pub mod mount;
+mod host_servers;
+mod hosted_workspaces;
 mod mounting;
 pub mod orphans;
 #[cfg(feature = "settings")]
@@ -110,10 +112,10 @@ pub use self::{
 };
 #[cfg(feature = "settings")]
 pub use self::{
+    configured_scripts::{ConfiguredScript, ScriptEntry, configured_scripts},
     desktop::DesktopApprover,
+    mounting::mount,
     other_places::OtherPlaces,
-    own_tools::{
-        ConfiguredScript, ScriptEntry, ToolThatIsOff, configured_scripts, off_until_named,
-    },
+    own_tools::{ToolThatIsOff, off_until_named},
     why_shown::WhyShown,
 };

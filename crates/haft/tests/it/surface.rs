@@ -33,7 +33,7 @@ const OF_THE_PROGRAM: [(&str, &str); 17] = [
     ("host/src/config/", "configuration files"),
     ("host/src/desktop.rs", "questions of a configured program"),
     ("host/src/follow_trust.rs", "trusted files"),
-    ("host/src/mount/report.rs", "the log of `haft mcp`"),
+    ("host/src/mounting/mount/report.rs", "the log of `haft mcp`"),
     ("host/src/own_tools.rs", "scripts of a configuration file"),
     ("host/src/state/http_token.rs", "`haft mcp --http`"),
     ("host/src/suggest.rs", "lines for a configuration file"),

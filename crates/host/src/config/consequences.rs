@@ -13,7 +13,7 @@ use crate::{
         mcp::{ServerSettings, Target},
         sandbox::Home,
     },
-    own_tools::{ConfiguredScript, configured_scripts},
+    configured_scripts::{ConfiguredScript, configured_scripts},
 };
 
 /// The tables whose entries may have their own preset, and the word for an entry.

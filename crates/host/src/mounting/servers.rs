@@ -12,15 +12,12 @@ use haft_mcp::{
 use haft_runtime::registry::{Entry, Registry};
 use tokio_util::sync::CancellationToken;
 
+use super::mount::{MountPlan, report};
 use crate::{
     assembly::Assembly,
-    builder::HostBuilder,
-    config::{Env, resolve::Overrides},
     error::{HostError, chain},
-    follow_trust::{FollowedFile, follow},
-    host::Host,
+    follow_trust::FollowedFile,
     host_policy::HostPolicy,
-    mount::{MountPlan, accept, report},
     script_secrets::ScriptSecrets,
 };
 
@@ -28,13 +25,13 @@ use crate::{
 #[derive(Clone)]
 pub(crate) struct MountOptions {
     /// Who gets the servers' questions.
-    clients: Arc<Clients>,
+    pub(crate) clients: Arc<Clients>,
     /// Whether to start a server whose tools are not known yet, to learn them.
-    unseen: UnseenServer,
+    pub(crate) unseen: UnseenServer,
     /// Whether to register the tools that find and call unlisted tools.
-    searchable: bool,
+    pub(crate) searchable: bool,
     /// Whether other programs can see the state of the servers.
-    reported: bool,
+    pub(crate) reported: bool,
 }
 
 impl Default for MountOptions {
@@ -45,39 +42,6 @@ impl Default for MountOptions {
             searchable: false,
             reported: false,
         }
-    }
-}
-
-impl HostBuilder {
-    /// Mounts these servers instead of those in the settings.
-    pub fn mount(mut self, plan: MountPlan) -> Self {
-        self.parts.mounts = Arc::new(plan);
-        self
-    }
-
-    /// The configured MCP servers.
-    pub fn mounts(&self) -> Arc<MountPlan> {
-        Arc::clone(&self.parts.mounts)
-    }
-
-    /// Sends the questions of mounted servers to these clients.
-    pub fn clients(mut self, clients: Arc<Clients>) -> Self {
-        self.mounting.clients = clients;
-        self
-    }
-
-    /// Starts servers whose tools are not known yet, and shows their state in `haft mcp status`.
-    /// For programs that serve until they are stopped.
-    pub fn serves(mut self) -> Self {
-        self.mounting.unseen = UnseenServer::Start;
-        self.mounting.reported = true;
-        self
-    }
-
-    /// Adds the tools with which a model finds and calls unlisted tools.
-    pub fn searchable(mut self) -> Self {
-        self.mounting.searchable = true;
-        self
     }
 }
 
@@ -131,8 +95,8 @@ impl Assembly {
 /// The mounted servers of a running host.
 pub(crate) struct MountedFleet {
     plan: Arc<MountPlan>,
-    fleet: Arc<Fleet>,
-    configured: Configured,
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) configured: Configured,
 }
 
 impl MountedFleet {
@@ -177,7 +141,7 @@ impl MountedFleet {
 #[derive(Default)]
 pub(crate) struct Configured {
     script_secrets: ScriptSecrets,
-    followed: Option<FollowedFile>,
+    pub(crate) followed: Option<FollowedFile>,
 }
 
 impl Configured {
@@ -191,33 +155,5 @@ impl Configured {
     /// Keeps the secrets of scripts out of a record.
     pub(crate) fn keep_out_of(&self, redactor: Arc<Redactor>) {
         self.script_secrets.keep_out_of(redactor);
-    }
-}
-
-impl Host {
-    /// Replaces the rules whenever `haft trust` accepts another text of the workspace's
-    /// configuration file, found as it was at the start. Until this host is closed.
-    pub fn follow_trust(&self, env: &Env, overrides: &Overrides) {
-        if let Some(file) = self.servers.configured.followed.clone() {
-            let (env, overrides) = (env.clone(), overrides.clone());
-            let (policy, cancel) = (Arc::clone(&self.policy), self.closed.clone());
-            tokio::spawn(follow(file, env, overrides, policy, cancel));
-        }
-    }
-
-    /// The configured MCP servers.
-    pub fn mounts(&self) -> &Arc<MountPlan> {
-        &self.assembly.mounts
-    }
-
-    /// The MCP servers and their states.
-    pub fn servers(&self) -> &Arc<Fleet> {
-        &self.servers.fleet
-    }
-
-    /// Starts a mounted server and accepts everything it offers now. Returns how many definitions
-    /// were newly accepted.
-    pub async fn accept_server(&self, id: &str) -> Result<usize, HostError> {
-        accept::everything(self.mounts(), &self.servers.fleet, id).await
     }
 }
