@@ -109,7 +109,7 @@ fn an_address_has_no_password_and_no_way_around_encryption() {
             max_cost: None,
             max_rows: None,
         };
-        let error = Databases::new(vec![settings], Arc::new(Kept)).unwrap_err();
+        let error = Databases::new(vec![settings], Arc::new(OneSecret)).unwrap_err();
         let error = error.to_string();
         assert!(
             error.contains(why) && !error.contains("secret-word"),
@@ -118,9 +118,9 @@ fn an_address_has_no_password_and_no_way_around_encryption() {
     }
 }
 
-struct Kept;
+struct OneSecret;
 
-impl ReadSecret for Kept {
+impl ReadSecret for OneSecret {
     fn read<'a>(&'a self, reference: &'a SecretReference) -> BoxFuture<'a, Result<Secret, String>> {
         assert_eq!(reference.to_string(), "env:SHOP");
         Box::pin(async { Ok(Secret::new("passing").unwrap()) })
@@ -149,7 +149,7 @@ async fn the_password_is_read_where_it_is_kept() {
         max_cost: None,
         max_rows: None,
     };
-    let databases = Databases::new(vec![settings], Arc::new(Kept)).unwrap();
+    let databases = Databases::new(vec![settings], Arc::new(OneSecret)).unwrap();
     let cancel = CancellationToken::new();
     let check = || databases.check("shop", (Duration::from_secs(30), &cancel));
     assert_eq!(check().await.unwrap(), Vec::new());

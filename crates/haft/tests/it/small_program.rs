@@ -21,12 +21,12 @@ const RUNS: usize = 20;
 const CALLS: usize = 3;
 
 /// A workspace with a file, and a data directory, both empty of anything else.
-struct Place {
+struct ProgramDirectories {
     workspace: tempfile::TempDir,
     data: tempfile::TempDir,
 }
 
-impl Place {
+impl ProgramDirectories {
     fn new() -> Self {
         let place = Self {
             workspace: tempfile::tempdir().unwrap(),
@@ -70,7 +70,7 @@ fn said(output: &Output) -> String {
 
 #[tokio::test]
 async fn what_a_program_called_is_on_record_although_it_closed_nothing() {
-    let place = Place::new();
+    let place = ProgramDirectories::new();
     let mut made = Vec::new();
     for _ in 0..RUNS {
         let output = place.program(&[&CALLS.to_string()]).output().unwrap();
@@ -100,7 +100,7 @@ async fn what_a_program_called_is_on_record_although_it_closed_nothing() {
 }
 
 /// What the program says of a command that asks where it is.
-fn run_command(place: &Place, helper: Option<&Path>, path: Option<&Path>) -> String {
+fn run_command(place: &ProgramDirectories, helper: Option<&Path>, path: Option<&Path>) -> String {
     // In a directory of its own: cargo puts a helper beside it.
     let own = tempfile::tempdir().unwrap();
     let copy = own.path().join("program");
@@ -123,7 +123,7 @@ fn run_command(place: &Place, helper: Option<&Path>, path: Option<&Path>) -> Str
 #[test]
 #[ignore = "ci: needs bubblewrap"]
 fn a_program_without_the_line_finds_an_installed_helper() {
-    let place = Place::new();
+    let place = ProgramDirectories::new();
     // On `PATH`, under the name of the command line, as `cargo install` leaves it there.
     let installed = tempfile::tempdir().unwrap();
     std::fs::copy(crate::attacks::helper(), installed.path().join("haft")).unwrap();
@@ -136,7 +136,7 @@ fn a_program_without_the_line_finds_an_installed_helper() {
 
 #[test]
 fn a_program_without_a_helper_is_told_the_line() {
-    let place = Place::new();
+    let place = ProgramDirectories::new();
     // Empty means none, also where one lies beside the program.
     let said = run_command(&place, Some(Path::new("")), None);
     assert!(said.contains("`haft::helper::exit_if_asked();`"), "{said}");
@@ -150,7 +150,7 @@ fn a_program_without_a_helper_is_told_the_line() {
 #[test]
 #[ignore = "ci: needs bubblewrap"]
 fn a_helper_in_the_workspace_is_not_used() {
-    let place = Place::new();
+    let place = ProgramDirectories::new();
     let inside = place.workspace.path().join("haft-helper");
     std::fs::copy(crate::attacks::helper(), &inside).unwrap();
     // Where it really is counts, however it is spelled.
@@ -174,7 +174,7 @@ fn a_helper_in_the_workspace_is_not_used() {
 #[test]
 #[ignore = "ci: needs bubblewrap"]
 fn a_program_with_the_line_may_lie_in_its_own_workspace() {
-    let place = Place::new();
+    let place = ProgramDirectories::new();
     let inside = place.workspace.path().join("target");
     std::fs::copy(example("program_in_workspace"), &inside).unwrap();
     let output = Command::new(&inside)
@@ -199,7 +199,7 @@ fn a_command_cannot_replace_the_program_that_sets_up_other_workspaces() {
         "mv target moved",
         "mv target moved && rm moved",
     ] {
-        let (place, outside) = (Place::new(), tempfile::tempdir().unwrap());
+        let (place, outside) = (ProgramDirectories::new(), tempfile::tempdir().unwrap());
         let other = tempfile::tempdir().unwrap();
         let inside = place.workspace.path().join("target");
         std::fs::copy(example("program_in_a_workspace_of_two"), &inside).unwrap();

@@ -16,7 +16,7 @@ fn harness() -> Harness {
 
 /// What a receiver was told.
 #[derive(Default)]
-struct Told {
+struct CollectedEvents {
     /// The recorded events of each call, in the order in which they came.
     kinds: HashMap<CallId, Vec<String>>,
     live: Vec<ObservedEvent>,
@@ -24,7 +24,7 @@ struct Told {
     missed: MissedEvents,
 }
 
-impl Told {
+impl CollectedEvents {
     fn add(&mut self, event: HostEvent) {
         match event {
             HostEvent::Happened(observed) => {
@@ -71,7 +71,7 @@ async fn a_reader_that_does_not_read_loses_nothing_that_is_on_record() {
     let record = harness.ledger.clone();
     drop(harness);
 
-    let told = Told::rest_of(events).await;
+    let told = CollectedEvents::rest_of(events).await;
 
     assert!(told.from_record > 0, "the channel held everything");
     assert_eq!(told.missed.recorded, 0);
@@ -89,7 +89,7 @@ async fn a_reader_that_keeps_up_is_told_as_it_happens_and_reads_no_record() {
     let record = harness.ledger.clone();
     // With the store down, nothing could be read back.
     record.set_down(true);
-    let mut told = Told::default();
+    let mut told = CollectedEvents::default();
     while told.live.last().map(|one| one.happened.event.kind()) != Some("settled") {
         told.add(events.next().await.unwrap());
     }
@@ -117,12 +117,12 @@ async fn a_filter_lets_through_a_session_or_a_call_and_says_whose_it_is() {
     assert!(outcomes.iter().all(|outcome| outcome.succeeded()));
     drop(harness);
 
-    let calls = |told: &Told| {
+    let calls = |told: &CollectedEvents| {
         let mut calls: Vec<CallId> = told.kinds.keys().copied().collect();
         calls.sort();
         calls
     };
-    let told = Told::rest_of(of_session).await;
+    let told = CollectedEvents::rest_of(of_session).await;
     assert_eq!(calls(&told), [one, two]);
     for observed in &told.live {
         let origin = &observed.origin;
@@ -134,8 +134,8 @@ async fn a_filter_lets_through_a_session_or_a_call_and_says_whose_it_is() {
             assert_eq!(origin.workspace, *workspace);
         }
     }
-    assert_eq!(calls(&Told::rest_of(of_other).await), [three]);
-    assert_eq!(calls(&Told::rest_of(of_call).await), [two]);
+    assert_eq!(calls(&CollectedEvents::rest_of(of_other).await), [three]);
+    assert_eq!(calls(&CollectedEvents::rest_of(of_call).await), [two]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,8 +150,8 @@ async fn what_only_shows_a_call_at_work_is_counted_when_it_is_dropped() {
         .succeed("count", json!({"to": 40, "pause_ms": 60}))
         .await;
     drop(harness);
-    let all = Told::rest_of(all).await;
-    let slow = Told::rest_of(slow).await;
+    let all = CollectedEvents::rest_of(all).await;
+    let slow = CollectedEvents::rest_of(slow).await;
     assert!(all.live.len() > 10, "{}", all.live.len());
     assert_eq!((slow.live.len(), slow.from_record), (3, 0));
     assert_eq!(slow.missed.live, all.live.len() as u64 - 3);
@@ -169,7 +169,7 @@ async fn a_question_that_found_no_room_is_read_from_the_record_while_its_call_wa
     let request = harness.request("echo", json!({"text": "hello"}));
     let (call, runtime) = (request.id, harness.runtime.clone());
     let waits = tokio::spawn(async move { runtime.call(request).await });
-    let mut told = Told::default();
+    let mut told = CollectedEvents::default();
     let asked = async {
         while !told
             .kinds
@@ -201,7 +201,7 @@ async fn a_receiver_that_is_dropped_is_told_nothing_and_leaves_nothing() {
     let outcome = harness.succeed("echo", json!({"text": "again"})).await;
     let history = harness.ledger.clone();
     drop(harness);
-    let told = Told::rest_of(listens).await;
+    let told = CollectedEvents::rest_of(listens).await;
     let recorded = history
         .events(&haft_contract::TenantId::local(), outcome.call)
         .await
