@@ -5,12 +5,14 @@
 
 use std::path::Path;
 
-use haft::contract::{
-    WorkPath,
-    access::Command,
-    ops::{Spawn, Tier},
+use haft::{
+    LocalBackend, LocalOptions,
+    contract::{
+        WorkPath,
+        access::Command,
+        ops::{Spawn, Tier},
+    },
 };
-use haft_backends::{LocalBackend, LocalOptions};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     haft::helper::exit_if_asked();
