@@ -25,8 +25,8 @@ impl PostgresSource {
         let backend = self.begin(TransactionUse::Reads, halt).await?;
         let run = async {
             let client = backend.client()?;
-            self.check_functions(client, &reading.functions).await?;
-            let explain = format!("EXPLAIN (FORMAT JSON) {}", query.statement);
+            self.check_called(client, &reading.called).await?;
+            let explain = format!("EXPLAIN (FORMAT JSON) {}", reading.statement);
             let prepared = client.prepare(&explain).await;
             let prepared = prepared.map_err(|error| failed(&error))?;
             let parameters = parameters(query, prepared.params().len())?;

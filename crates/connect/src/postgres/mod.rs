@@ -6,6 +6,7 @@
 //! `backend.rs` for how a statement is ended and seen to have ended.
 
 mod backend;
+mod called_names;
 mod estimate;
 mod failure;
 mod role;

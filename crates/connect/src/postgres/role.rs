@@ -147,34 +147,6 @@ impl PostgresSource {
         }
     }
 
-    /// Refuses a built-in function that one of the same name in the schema may stand in for.
-    pub(super) async fn check_functions(
-        &self,
-        client: &Client,
-        functions: &std::collections::BTreeSet<String>,
-    ) -> Result<(), OpsError> {
-        if functions.is_empty() {
-            return Ok(());
-        }
-        let names: Vec<&str> = functions.iter().map(String::as_str).collect();
-        let shadows = "SELECT p.proname::text FROM pg_catalog.pg_proc AS p
-            JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
-            WHERE n.nspname = $1 AND p.proname::text = ANY($2) LIMIT 1";
-        let found = client.query_opt(shadows, &[&self.schema, &names]).await;
-        let found = found.map_err(|error| failed(&error))?;
-        let Some(row) = found else {
-            return Ok(());
-        };
-        let name: String = row.try_get(0).map_err(|error| failed(&error))?;
-        Err(OpsError::new(
-            ErrorKind::Denied,
-            format!(
-                "the schema has a function `{name}` of its own; write `pg_catalog.{name}` for the \
-                 built-in one, or have the operator list `{name}` under `functions`"
-            ),
-        ))
-    }
-
     /// What the transaction of a statement may do, from what the statement is.
     pub(super) fn purpose(writes: bool) -> TransactionUse {
         if writes {

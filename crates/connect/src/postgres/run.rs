@@ -1,4 +1,4 @@
-//! Running a statement: a query as a cursor that is stopped and never rewritten, a change with the
+//! Running a statement: a query as a cursor that a limit stops, a change with the
 //! number of its rows asserted.
 
 use std::time::Duration;
@@ -38,8 +38,8 @@ impl PostgresSource {
         let backend = self.begin(Self::purpose(false), halt).await?;
         let run = async {
             let client = backend.client()?;
-            self.check_functions(client, &reading.functions).await?;
-            fetch_all(client, query, rows).await
+            self.check_called(client, &reading.called).await?;
+            fetch_all(client, query, reading, rows).await
         };
         let ended = tokio::select! {
             biased;
@@ -72,8 +72,8 @@ impl PostgresSource {
         let backend = self.begin(Self::purpose(true), halt).await?;
         let run = async {
             let client = backend.client()?;
-            self.check_functions(client, &reading.functions).await?;
-            let statement = client.prepare(query.statement).await;
+            self.check_called(client, &reading.called).await?;
+            let statement = client.prepare(&reading.statement).await;
             let statement = statement.map_err(|error| failed(&error))?;
             let parameters = parameters(query, statement.params().len())?;
             let changed = client.execute_raw(&statement, parameters).await;
@@ -137,10 +137,14 @@ pub(super) fn parameters(
 async fn fetch_all(
     client: &Client,
     query: &DatabaseQuery<'_>,
+    reading: &SqlReading,
     rows: &mut dyn TakeRows,
 ) -> Result<StatementEnd, OpsError> {
     // The server takes only a query here, and only one.
-    let declare = format!("DECLARE haft_rows NO SCROLL CURSOR FOR {}", query.statement);
+    let declare = format!(
+        "DECLARE haft_rows NO SCROLL CURSOR FOR {}",
+        reading.statement
+    );
     let declared = client.prepare(&declare).await;
     let declared = declared.map_err(|error| failed(&error))?;
     let parameters = parameters(query, declared.params().len())?;

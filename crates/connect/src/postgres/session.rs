@@ -120,9 +120,10 @@ impl PostgresSource {
         let within = halt.remaining().as_millis().max(1);
         let idle = within + IDLE_GRACE.as_millis();
         let schema = self.schema.replace('"', "\"\"");
-        // A cursor is read to its end, so its plan should be the one for all rows.
+        // What the server has itself comes first, what a session made for itself last. A cursor is read
+        // to its end, so its plan should be the one for all rows.
         format!(
-            "SET search_path = \"{schema}\"; SET statement_timeout = {within}; \
+            "SET search_path = pg_catalog, \"{schema}\", pg_temp; SET statement_timeout = {within}; \
              SET lock_timeout = {within}; SET idle_in_transaction_session_timeout = {idle}; \
              SET standard_conforming_strings = on; SET backslash_quote = off; \
              SET cursor_tuple_fraction = 1; SET default_transaction_read_only = on; \

@@ -2,17 +2,13 @@
 //! named here is refused.
 
 use sqlparser::ast::{
-    AccessExpr, Array, BinaryOperator, CaseWhen, CastKind, CeilFloorKind, Expr, Function,
-    FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments,
-    Ident, Interval, ObjectName, ObjectNamePart, Subscript, TypedString, UnaryOperator, Value,
-    WindowFrame, WindowFrameBound, WindowSpec, WindowType,
+    AccessExpr, Array, BinaryOperator, CaseWhen, CastKind, CeilFloorKind, Expr, Ident, Interval,
+    Subscript, TypedString, UnaryOperator, Value,
 };
 
 use super::{
-    Reader, RefusedStatement, SqlDialect, Walked,
-    functions::{is_harmless, may_take_a_row},
-    name::{TablePath, quoted},
-    refusal::shown,
+    Reader, RefusedStatement, SqlDialect, Walked, functions::may_take_a_row, name::TablePath,
+    refusal::shown, reserved_words::is_value,
 };
 
 impl Reader<'_> {
@@ -137,6 +133,7 @@ impl Reader<'_> {
                 target_before_value: _,
                 styles,
             } => {
+                self.own_syntax("convert")?;
                 if let Some(kind) = data_type {
                     self.rules.check_type(kind)?;
                 }
@@ -160,20 +157,17 @@ impl Reader<'_> {
             Expr::Extract { expr, .. } | Expr::Collate { expr, collation: _ } => {
                 self.expression(expr)
             }
-            Expr::Ceil { expr, field } | Expr::Floor { expr, field } => match field {
-                CeilFloorKind::DateTimeField(_) => self.expression(expr),
-                CeilFloorKind::Scale(scale) => {
-                    self.value(&scale.value)?;
-                    self.expression(expr)
-                }
-            },
+            Expr::Ceil { expr, field } => self.rounded("ceil", expr, field),
+            Expr::Floor { expr, field } => self.rounded("floor", expr, field),
             Expr::Position { expr, r#in } => self.both(expr, r#in),
             Expr::Substring {
                 expr,
                 substring_from,
                 substring_for,
-                ..
+                special: _,
+                shorthand,
             } => {
+                self.own_syntax(if *shorthand { "substr" } else { "substring" })?;
                 self.expression(expr)?;
                 self.optional(substring_from.as_deref())?;
                 self.optional(substring_for.as_deref())
@@ -224,15 +218,8 @@ impl Reader<'_> {
             }
             Expr::Tuple(items) => self.each(items),
             Expr::Array(Array { elem, named: _ }) => self.each(elem),
-            Expr::Interval(Interval { value, .. }) | Expr::JsonAccess { value, path: _ } => {
-                self.expression(value)
-            }
-            Expr::CompoundFieldAccess { root, access_chain } => {
-                self.expression(root)?;
-                access_chain
-                    .iter()
-                    .try_for_each(|access| self.part_of(access))
-            }
+            Expr::Interval(Interval { value, .. }) => self.expression(value),
+            Expr::CompoundFieldAccess { root, access_chain } => self.access(root, access_chain),
             Expr::Wildcard(_) => {
                 self.all_columns();
                 Ok(())
@@ -273,18 +260,37 @@ impl Reader<'_> {
         self.expression(other)
     }
 
+    fn rounded(&mut self, name: &str, value: &Expr, to: &CeilFloorKind) -> Walked {
+        self.own_syntax(name)?;
+        if let CeilFloorKind::Scale(scale) = to {
+            self.value(&scale.value)?;
+        }
+        self.expression(value)
+    }
+
     /// A name without a table.
-    fn bare_name(&mut self, ident: &Ident) -> Walked {
-        let name = self.rules.name(ident)?;
+    pub(super) fn bare_name(&mut self, ident: &Ident) -> Walked {
+        let postgres = self.rules.dialect == SqlDialect::Postgres;
+        if postgres && ident.quote_style.is_none() && is_value(&ident.value.to_ascii_lowercase()) {
+            return Ok(());
+        }
+        let name = self.rules.own_name(ident)?;
         if self.rules.dialect == SqlDialect::MariaDb && name.starts_with('@') {
             return Err(RefusedStatement::unlisted("a variable of the session"));
         }
-        if self.rules.dialect == SqlDialect::Postgres
-            && let Some(relation) = self.scopes.named(&name)
-            && let Some(table) = relation.table.clone()
-        {
-            // The whole row, unless a column has this name.
-            self.touched.reads_all(&table);
+        if postgres && self.scopes.is_empty() {
+            return Err(no_table(&name));
+        }
+        if postgres {
+            for table in self
+                .scopes
+                .named(&name)
+                .iter()
+                .filter_map(|of| of.table.as_ref())
+            {
+                // The whole row, unless a column has this name.
+                self.touched.reads_all(table);
+            }
         }
         for table in self.scopes.tables() {
             self.touched.reads(&table, &name);
@@ -293,45 +299,70 @@ impl Reader<'_> {
     }
 
     fn dotted_name(&mut self, parts: &[Ident]) -> Walked {
-        let names: Result<Vec<String>, _> =
-            parts.iter().map(|part| self.rules.name(part)).collect();
+        let names: Result<Vec<String>, _> = parts
+            .iter()
+            .enumerate()
+            .map(|(at, part)| match at {
+                0 => self.rules.own_name(part),
+                _ => self.rules.name(part),
+            })
+            .collect();
         self.column(&names?)
     }
 
     /// A column by the parts of its name.
     pub(super) fn column(&mut self, parts: &[String]) -> Walked {
-        let found = match parts {
+        let (relations, column) = match parts {
             [column] => {
                 for table in self.scopes.tables() {
                     self.touched.reads(&table, column);
                 }
                 return Ok(());
             }
-            [table, column] => Some((self.scopes.named(table).cloned(), column)),
+            [table, column] => (self.scopes.named(table), column),
             [schema, table, column] => {
                 let wanted = TablePath {
                     schema: (*schema != self.rules.schema).then(|| schema.clone()),
                     name: table.clone(),
                 };
-                Some((self.scopes.table(&wanted).cloned(), column))
+                (self.scopes.table(&wanted), column)
             }
-            _ => None,
+            _ => return Err(no_table(&parts.join("."))),
         };
-        match found {
-            Some((Some(relation), column)) => {
-                if let Some(table) = &relation.table {
-                    if may_take_a_row(self.rules.dialect, column) {
-                        self.touched.reads_all(table);
-                    }
-                    self.touched.reads(table, column);
-                }
-                Ok(())
-            }
-            Some((None, _)) | None => Err(RefusedStatement::new(format!(
-                "`{}` is not of a table that the statement names",
-                shown(&parts.join("."))
-            ))),
+        if relations.is_empty() {
+            return Err(no_table(&parts.join(".")));
         }
+        for relation in relations {
+            let Some(table) = &relation.table else {
+                self.touched.takes_field(column);
+                continue;
+            };
+            if may_take_a_row(self.rules.dialect, column) {
+                self.touched.reads_all(table);
+            }
+            self.touched.reads(table, column);
+            self.touched.qualifies(table, column);
+        }
+        Ok(())
+    }
+
+    /// A value and what is taken of it. Names up to the first subscript are one column's: `u.tags[1]`.
+    fn access(&mut self, root: &Expr, chain: &[AccessExpr]) -> Walked {
+        let mut column = Vec::new();
+        let mut rest = chain;
+        if let Expr::Identifier(first) = root {
+            column.push(first.clone());
+            while let [AccessExpr::Dot(Expr::Identifier(name)), after @ ..] = rest {
+                column.push(name.clone());
+                rest = after;
+            }
+        }
+        if column.len() > 1 {
+            self.dotted_name(&column)?;
+        } else {
+            self.expression(root)?;
+        }
+        rest.iter().try_for_each(|access| self.part_of(access))
     }
 
     fn part_of(&mut self, access: &AccessExpr) -> Walked {
@@ -339,11 +370,12 @@ impl Reader<'_> {
             // A field of a composite value; the whole of it was noted with the value.
             AccessExpr::Dot(Expr::Identifier(field)) => {
                 let field = self.rules.name(field)?;
-                if may_take_a_row(self.rules.dialect, &field) || !self.known_as_field(&field) {
+                if may_take_a_row(self.rules.dialect, &field) {
                     return Err(RefusedStatement::new(format!(
                         "`.{field}` may call a function of this name"
                     )));
                 }
+                self.touched.takes_field(&field);
                 Ok(())
             }
             AccessExpr::Dot(_) => Err(RefusedStatement::unlisted("such a field")),
@@ -358,14 +390,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `(value).f` calls `f` where the value has no such field; only names of harmless functions and
-    /// of no function of the system pass.
-    fn known_as_field(&self, field: &str) -> bool {
-        is_harmless(self.rules.dialect, field)
-            || !field.starts_with("pg_") && !field.starts_with("lo_")
-    }
-
-    fn value(&self, value: &Value) -> Walked {
+    pub(super) fn value(&self, value: &Value) -> Walked {
         match value {
             Value::Number(..)
             | Value::SingleQuotedString(_)
@@ -390,152 +415,13 @@ impl Reader<'_> {
             _ => Err(RefusedStatement::unlisted("such a literal")),
         }
     }
+}
 
-    fn function(&mut self, function: &Function) -> Walked {
-        let Function {
-            name,
-            uses_odbc_syntax,
-            parameters,
-            args,
-            within_group,
-            filter,
-            null_treatment: _,
-            over,
-        } = function;
-        if *uses_odbc_syntax {
-            return Err(RefusedStatement::unlisted("`{fn …}`"));
-        }
-        self.function_name(name)?;
-        for arguments in [parameters, args] {
-            self.arguments(arguments)?;
-        }
-        for ordered in within_group {
-            self.ordered(ordered)?;
-        }
-        self.optional(filter.as_deref())?;
-        match over {
-            None | Some(WindowType::NamedWindow(_)) => Ok(()),
-            Some(WindowType::WindowSpec(window)) => self.window(window),
-        }
-    }
-
-    /// Refuses a function unless it is known to be harmless or the operator lists it. Returns the
-    /// last part of its name.
-    pub(super) fn function_name(&mut self, name: &ObjectName) -> Result<String, RefusedStatement> {
-        let mut parts = self.rules.parts(name)?;
-        let quoted_name = name.0.iter().any(
-            |part| matches!(part, ObjectNamePart::Identifier(ident) if ident.quote_style.is_some()),
-        );
-        let listed = parts.iter().map(|part| quoted(part)).collect::<Vec<_>>();
-        let listed = listed.join(".");
-        if self.rules.functions.contains(&listed) {
-            self.touched.calls(&listed);
-            return Ok(parts.pop().unwrap_or_default());
-        }
-        let schema = self.rules.dialect == SqlDialect::Postgres
-            && parts.first().is_some_and(|first| first == "pg_catalog");
-        let own = match parts.as_slice() {
-            [name] => Some(name),
-            [_, name] if schema => Some(name),
-            _ => None,
-        };
-        match own {
-            Some(own) if !quoted_name && is_harmless(self.rules.dialect, own) => {
-                if !schema {
-                    self.touched.calls_built_in(own);
-                }
-                Ok(own.clone())
-            }
-            _ => Err(RefusedStatement::new(format!(
-                "the function `{}` is not among those that statements may call here",
-                shown(&listed)
-            ))),
-        }
-    }
-
-    fn arguments(&mut self, arguments: &FunctionArguments) -> Walked {
-        match arguments {
-            FunctionArguments::None => Ok(()),
-            FunctionArguments::Subquery(query) => self.query(query),
-            FunctionArguments::List(FunctionArgumentList {
-                duplicate_treatment: _,
-                args,
-                clauses,
-            }) => {
-                for arg in args {
-                    self.argument(arg)?;
-                }
-                clauses.iter().try_for_each(|clause| self.clause(clause))
-            }
-        }
-    }
-
-    pub(super) fn argument(&mut self, argument: &FunctionArg) -> Walked {
-        let (FunctionArg::Named { arg, .. }
-        | FunctionArg::ExprNamed { arg, .. }
-        | FunctionArg::Unnamed(arg)) = argument;
-        match arg {
-            FunctionArgExpr::Expr(expression) => self.expression(expression),
-            FunctionArgExpr::QualifiedWildcard(name) => self.all_of(name),
-            // `count(*)`: the rows were noted with the table.
-            FunctionArgExpr::Wildcard => Ok(()),
-            FunctionArgExpr::WildcardWithOptions(_) => {
-                Err(RefusedStatement::unlisted("such a `*`"))
-            }
-        }
-    }
-
-    fn clause(&mut self, clause: &FunctionArgumentClause) -> Walked {
-        match clause {
-            FunctionArgumentClause::OrderBy(ordered) => {
-                ordered.iter().try_for_each(|ordered| self.ordered(ordered))
-            }
-            FunctionArgumentClause::Limit(limit) => self.expression(limit),
-            FunctionArgumentClause::Where(condition) => self.expression(condition),
-            FunctionArgumentClause::Separator(value) => self.value(&value.value),
-            FunctionArgumentClause::IgnoreOrRespectNulls(_)
-            | FunctionArgumentClause::JsonNullClause(_) => Ok(()),
-            FunctionArgumentClause::JsonReturningClause(returning) => {
-                self.rules.check_type(&returning.data_type)
-            }
-            FunctionArgumentClause::OnOverflow(_) | FunctionArgumentClause::Having(_) => {
-                Err(RefusedStatement::unlisted("such a clause of a function"))
-            }
-        }
-    }
-
-    pub(super) fn window(&mut self, window: &WindowSpec) -> Walked {
-        let WindowSpec {
-            window_name: _,
-            partition_by,
-            order_by,
-            window_frame,
-        } = window;
-        self.each(partition_by)?;
-        for ordered in order_by {
-            self.ordered(ordered)?;
-        }
-        let Some(WindowFrame {
-            units: _,
-            start_bound,
-            end_bound,
-        }) = window_frame
-        else {
-            return Ok(());
-        };
-        for bound in [Some(start_bound), end_bound.as_ref()]
-            .into_iter()
-            .flatten()
-        {
-            match bound {
-                WindowFrameBound::CurrentRow => {}
-                WindowFrameBound::Preceding(distance) | WindowFrameBound::Following(distance) => {
-                    self.optional(distance.as_deref())?;
-                }
-            }
-        }
-        Ok(())
-    }
+fn no_table(name: &str) -> RefusedStatement {
+    RefusedStatement::new(format!(
+        "`{}` is not of a table that the statement names",
+        shown(name)
+    ))
 }
 
 fn binary(operator: &BinaryOperator) -> Walked {

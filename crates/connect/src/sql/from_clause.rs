@@ -168,7 +168,7 @@ impl Reader<'_> {
                         self.rules.check_type(kind)?;
                     }
                 }
-                self.rules.name(&alias.name)?
+                self.rules.own_name(&alias.name)?
             }
             None => called,
         };
@@ -208,7 +208,7 @@ impl Reader<'_> {
             Some(TableAlias { at: Some(_), .. }) => {
                 return Err(RefusedStatement::unlisted("`AT` of a table"));
             }
-            Some(alias) => self.rules.name(&alias.name)?,
+            Some(alias) => self.rules.own_name(&alias.name)?,
             None => parts.last().cloned().unwrap_or_default(),
         };
         Ok(Relation {
@@ -220,7 +220,7 @@ impl Reader<'_> {
 
     fn computed(&mut self, alias: Option<&TableAlias>) -> Walked {
         let alias = match alias {
-            Some(alias) => Some(self.rules.name(&alias.name)?),
+            Some(alias) => Some(self.rules.own_name(&alias.name)?),
             None => None,
         };
         self.add(Relation {

@@ -2,9 +2,12 @@
 //! whole is refused, and everything that is understood must be on a list of harmless things.
 //!
 //! Nothing here asks a database. Read next: `text.rs` for what is refused before parsing,
-//! `statement.rs` for the kinds of statements, `query.rs`, `from_clause.rs` and `expression.rs` for the walk over a
+//! `canonical.rs` for what is sent instead of the text that came, `statement.rs` for the kinds of
+//! statements, `query.rs`, `from_clause.rs`, `expression.rs` and `calls.rs` for the walk over a
 //! statement's tree, `scope.rs` for whose column a name is.
 
+mod calls;
+mod canonical;
 mod column_types;
 mod expression;
 mod from_clause;
@@ -12,8 +15,11 @@ mod functions;
 mod name;
 mod query;
 mod refusal;
+mod reserved_words;
 mod scope;
 mod statement;
+#[cfg(test)]
+mod tests;
 mod text;
 mod touched;
 
@@ -26,9 +32,11 @@ use sqlparser::{
     tokenizer::TokenWithSpan,
 };
 
-pub use self::refusal::RefusedStatement;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub(crate) use self::functions::is_harmless;
 #[cfg(feature = "sqlite")]
-pub(crate) use self::{functions::is_harmless, name::quoted};
+pub(crate) use self::name::quoted;
+pub use self::{refusal::RefusedStatement, touched::CalledNames};
 use self::{scope::Scopes, touched::TouchedObjects};
 
 /// The longest statement, in bytes.
@@ -90,8 +98,10 @@ pub struct SqlReading {
     pub accesses: Vec<Access>,
     /// Whether it changes data.
     pub writes: bool,
-    /// The built-in functions it calls, by their names without a schema.
-    pub functions: BTreeSet<String>,
+    /// What only the database can tell from calls of functions that it has.
+    pub called: CalledNames,
+    /// The statement to run: of PostgreSQL's, the words that were read, written once more.
+    pub statement: String,
 }
 
 impl SqlReading {
@@ -112,13 +122,17 @@ pub fn read(rules: &ReadingRules, statement: &str) -> Result<SqlReading, Refused
     if tokens.len() > MAX_TOKENS {
         return Err(RefusedStatement::too_long());
     }
+    let canonical = match rules.dialect {
+        SqlDialect::Postgres => canonical::write(statement, &tokens)?,
+        SqlDialect::Sqlite | SqlDialect::MariaDb => statement.to_owned(),
+    };
     if tokens.len() <= TOKENS_ON_THIS_STACK {
-        return read_tokens(rules, tokens);
+        return read_tokens(rules, tokens, canonical);
     }
     std::thread::scope(|scope| {
         let reading = std::thread::Builder::new()
             .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, || read_tokens(rules, tokens));
+            .spawn_scoped(scope, || read_tokens(rules, tokens, canonical));
         let read = reading.ok().and_then(|reading| reading.join().ok());
         read.unwrap_or_else(|| Err(RefusedStatement::new("the statement could not be read")))
     })
@@ -127,6 +141,7 @@ pub fn read(rules: &ReadingRules, statement: &str) -> Result<SqlReading, Refused
 fn read_tokens(
     rules: &ReadingRules,
     tokens: Vec<TokenWithSpan>,
+    canonical: String,
 ) -> Result<SqlReading, RefusedStatement> {
     let parser = Parser::new(rules.dialect.parser()).with_recursion_limit(MAX_DEPTH);
     let mut parser = parser.with_tokens_with_locations(tokens);
@@ -146,7 +161,8 @@ fn read_tokens(
     Ok(SqlReading {
         accesses: reader.touched.accesses(&rules.source),
         writes,
-        functions: reader.touched.into_built_in(),
+        called: reader.touched.into_called(),
+        statement: canonical,
     })
 }
 

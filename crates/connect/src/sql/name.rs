@@ -3,13 +3,17 @@
 
 use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 
-use super::{ReadingRules, RefusedStatement, SqlDialect, refusal::shown};
+use super::{
+    ReadingRules, RefusedStatement, SqlDialect, refusal::shown, reserved_words::is_reserved,
+};
 
 /// The longest name PostgreSQL does not cut, in bytes.
 const MAX_NAME_BYTES: usize = 63;
 
-/// Schemas whose tables say what other sessions do, or who may log in.
-const SYSTEM_SCHEMAS: [&str; 8] = [
+/// Schemas whose tables say what there is besides what a plan names, what other sessions do, or who may
+/// log in. All that begin with `pg_` are too.
+const SYSTEM_SCHEMAS: [&str; 9] = [
+    "information_schema",
     "pg_catalog",
     "pg_toast",
     "pg_temp",
@@ -28,6 +32,27 @@ pub(super) struct TablePath {
 }
 
 impl ReadingRules {
+    /// A name that stands alone or before a dot. Unlike one after a dot or after `AS` in a list of
+    /// columns, it is none of the words of the database's grammar.
+    pub(super) fn own_name(&self, ident: &Ident) -> Result<String, RefusedStatement> {
+        let name = self.name(ident)?;
+        let reserved = self.dialect == SqlDialect::Postgres
+            && ident.quote_style.is_none()
+            && is_reserved(&name);
+        if name == "only" && reserved {
+            return Err(RefusedStatement::new(
+                "`ONLY` before a table is not read here; leave it out",
+            ));
+        }
+        if reserved {
+            return Err(RefusedStatement::new(format!(
+                "`{name}` is a word of PostgreSQL's grammar and stands where a name should; if it is \
+                 a name, quote it"
+            )));
+        }
+        Ok(name)
+    }
+
     /// A name as the database takes it.
     pub(super) fn name(&self, ident: &Ident) -> Result<String, RefusedStatement> {
         let text = &ident.value;
@@ -52,11 +77,23 @@ impl ReadingRules {
 
     /// The parts of a name with dots.
     pub(super) fn parts(&self, name: &ObjectName) -> Result<Vec<String>, RefusedStatement> {
-        let parts = name.0.iter().map(|part| match part {
+        let parts = name.0.iter().enumerate().map(|(at, part)| match part {
+            ObjectNamePart::Identifier(ident) if at == 0 => self.own_name(ident),
             ObjectNamePart::Identifier(ident) => self.name(ident),
             ObjectNamePart::Function(_) => Err(RefusedStatement::unlisted("a computed name")),
         });
         parts.collect()
+    }
+
+    /// The parts of a function's name. Alone it may be a word of the grammar: `left(name, 3)`.
+    pub(super) fn function_parts(
+        &self,
+        name: &ObjectName,
+    ) -> Result<Vec<String>, RefusedStatement> {
+        match name.0.as_slice() {
+            [ObjectNamePart::Identifier(ident)] => Ok(vec![self.name(ident)?]),
+            _ => self.parts(name),
+        }
     }
 
     /// A table by its name.
@@ -71,24 +108,25 @@ impl ReadingRules {
                 shown(&name)
             )));
         }
-        let system = |schema: &str| SYSTEM_SCHEMAS.contains(&schema) || schema.starts_with("pg_");
+        // An operator who names such a schema as the source's own wants it read.
+        let system = |schema: &str| {
+            schema != self.schema && (SYSTEM_SCHEMAS.contains(&schema) || schema.starts_with("pg_"))
+        };
         let refused = match (self.dialect, schema.as_deref()) {
             (_, Some(schema)) if system(schema) => true,
             (SqlDialect::Sqlite, Some(schema)) if schema != self.schema => true,
-            (SqlDialect::Postgres, None) => name.starts_with("pg_"),
+            // The server looks for it among its own tables first.
+            (SqlDialect::Postgres, None) => name.starts_with("pg_") && self.schema != "pg_catalog",
             (SqlDialect::Sqlite, _) => {
                 name.starts_with("sqlite_") || name.starts_with("pragma_") || name == "dbstat"
-            }
-            // It shows what other sessions run.
-            (SqlDialect::MariaDb, Some("information_schema")) => {
-                !["tables", "columns", "statistics", "key_column_usage"].contains(&name.as_str())
             }
             (SqlDialect::Postgres | SqlDialect::MariaDb, _) => false,
         };
         if refused {
+            let name = shown(&name);
             return Err(RefusedStatement::new(format!(
-                "`{}` is a table of the system; the action `schema` lists tables and columns",
-                shown(&name)
+                "`{name}` is a table of the system, and statements do not read those; the action \
+                 `schema` lists tables and columns"
             )));
         }
         let schema = schema.filter(|schema| *schema != self.schema);

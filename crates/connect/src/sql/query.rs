@@ -5,17 +5,23 @@
 //! more clauses does not compile until somebody has decided about them.
 
 use sqlparser::ast::{
-    Cte, Distinct, GroupByExpr, GroupByWithModifier, Ident, LimitClause, NamedWindowDefinition,
+    Cte, Distinct, GroupByExpr, GroupByWithModifier, LimitClause, NamedWindowDefinition,
     NamedWindowExpr, ObjectName, Offset, OrderBy, OrderByExpr, OrderByKind, OrderByOptions,
     OrderBySort, Query, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
     SetQuantifier, Values, WildcardAdditionalOptions, With,
 };
 
-use super::{Reader, RefusedStatement, SqlDialect, Walked, scope::Scope};
+use super::{Reader, RefusedStatement, SqlDialect, Walked, refusal::shown, scope::Scope};
 
 impl Reader<'_> {
     /// A query with everything in it.
     pub(super) fn query(&mut self, query: &Query) -> Walked {
+        self.query_scope(query).map(drop)
+    }
+
+    /// Walks a query, and returns what it read from: an `ORDER BY` behind its closing parenthesis is its
+    /// own to the database.
+    fn query_scope(&mut self, query: &Query) -> Result<Scope, RefusedStatement> {
         let Query {
             with,
             body,
@@ -46,7 +52,7 @@ impl Reader<'_> {
         }
         let scope = self.set_expression(body)?;
         if let Some(order_by) = order_by {
-            self.scopes.queries.push(scope.unwrap_or_default());
+            self.scopes.queries.push(scope.clone());
             let aliases = output_aliases(self, body)?;
             let walked = self.order_by(order_by, &aliases);
             self.scopes.queries.pop();
@@ -74,7 +80,7 @@ impl Reader<'_> {
             self.optional(fetch.quantity.as_ref())?;
         }
         self.scopes.with.truncate(known);
-        Ok(())
+        Ok(scope)
     }
 
     fn with(&mut self, with: &With) -> Walked {
@@ -83,7 +89,7 @@ impl Reader<'_> {
             recursive,
             cte_tables,
         } = with;
-        let named = |reader: &Self, cte: &Cte| reader.rules.name(&cte.alias.name);
+        let named = |reader: &Self, cte: &Cte| reader.rules.own_name(&cte.alias.name);
         let recursive = *recursive;
         if recursive {
             for cte in cte_tables {
@@ -108,11 +114,8 @@ impl Reader<'_> {
             if own {
                 self.scopes.with.push(name.clone());
             }
-            // It sees nothing of the query around it but other names of `WITH`.
-            let around = std::mem::take(&mut self.scopes.queries);
-            let walked = self.query(query);
-            self.scopes.queries = around;
-            walked?;
+            // What the queries around it read from is seen in it, as in every query within another.
+            self.query(query)?;
             if !recursive && !own {
                 self.scopes.with.push(name);
             }
@@ -121,10 +124,10 @@ impl Reader<'_> {
     }
 
     /// Returns what it read from, for the `ORDER BY` that follows it.
-    fn set_expression(&mut self, body: &SetExpr) -> Result<Option<Scope>, RefusedStatement> {
+    fn set_expression(&mut self, body: &SetExpr) -> Result<Scope, RefusedStatement> {
         match body {
-            SetExpr::Select(select) => self.select(select).map(Some),
-            SetExpr::Query(query) => self.query(query).map(|()| None),
+            SetExpr::Select(select) => self.select(select),
+            SetExpr::Query(query) => self.query_scope(query),
             SetExpr::SetOperation {
                 left,
                 op: _,
@@ -141,7 +144,8 @@ impl Reader<'_> {
                 }
                 self.set_expression(left)?;
                 self.set_expression(right)?;
-                Ok(None)
+                // What orders the whole is a column of the result.
+                Ok(Scope::computed())
             }
             SetExpr::Values(Values {
                 explicit_row: _,
@@ -151,18 +155,12 @@ impl Reader<'_> {
                 for row in rows {
                     self.each(&row.content)?;
                 }
-                Ok(None)
+                Ok(Scope::computed())
             }
-            SetExpr::Table(table) => {
-                let parts = [&table.schema_name, &table.table_name];
-                let parts = parts.into_iter().flatten();
-                let idents: Vec<Ident> = parts.map(|part| Ident::new(part.clone())).collect();
-                let relation = self.relation(&ObjectName::from(idents), None)?;
-                if let Some(table) = &relation.table {
-                    self.touched.reads_all(table);
-                }
-                Ok(None)
-            }
+            // The parser loses whether the name is quoted, and words behind it.
+            SetExpr::Table(_) => Err(RefusedStatement::new(
+                "`TABLE` alone is not read here; write `SELECT * FROM` and the table",
+            )),
             SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
                 Err(RefusedStatement::new(
                     "a change within a query; send the change as a statement of its own",
@@ -289,18 +287,22 @@ impl Reader<'_> {
     /// `t.*`.
     pub(super) fn all_of(&mut self, name: &ObjectName) -> Walked {
         let parts = self.rules.parts(name)?;
-        let relation = if let [alias] = parts.as_slice() {
-            self.scopes.named(alias).cloned()
+        let relations = if let [alias] = parts.as_slice() {
+            self.scopes.named(alias)
         } else {
             let table = self.rules.table(name)?;
-            self.scopes.table(&table).cloned()
+            self.scopes.table(&table)
         };
-        let Some(relation) = relation else {
+        if relations.is_empty() {
             return Err(RefusedStatement::new(format!(
-                "`{name}.*` is not of a table that the statement names"
+                "`{}.*` is not of a table that the statement names",
+                shown(&parts.join("."))
             )));
-        };
-        if let Some(table) = &relation.table {
+        }
+        for table in relations
+            .iter()
+            .filter_map(|relation| relation.table.as_ref())
+        {
             self.touched.reads_all(table);
         }
         Ok(())
@@ -350,8 +352,16 @@ fn order_options(options: &OrderByOptions) -> Walked {
 
 /// The names a query gives its columns.
 fn output_aliases(reader: &Reader<'_>, body: &SetExpr) -> Result<Vec<String>, RefusedStatement> {
-    let SetExpr::Select(select) = body else {
-        return Ok(Vec::new());
+    let select = match body {
+        SetExpr::Select(select) => select,
+        SetExpr::Query(query) => return output_aliases(reader, &query.body),
+        SetExpr::SetOperation { .. }
+        | SetExpr::Values(_)
+        | SetExpr::Insert(_)
+        | SetExpr::Update(_)
+        | SetExpr::Delete(_)
+        | SetExpr::Merge(_)
+        | SetExpr::Table(_) => return Ok(Vec::new()),
     };
     let mut aliases = Vec::new();
     for item in &select.projection {

@@ -28,32 +28,51 @@ pub(super) struct Relation {
     pub(super) plain: bool,
 }
 
+impl Scope {
+    /// The scope of a result that is nobody's table: names in it are columns of the result.
+    pub(super) fn computed() -> Self {
+        Self {
+            relations: vec![Relation {
+                alias: None,
+                table: None,
+                plain: false,
+            }],
+        }
+    }
+}
+
 impl Scopes {
-    /// The relation of this name, the innermost first.
-    pub(super) fn named(&self, alias: &str) -> Option<&Relation> {
-        let relations = self
-            .queries
-            .iter()
-            .rev()
-            .flat_map(|scope| scope.relations.iter());
-        let mut relations = relations;
-        relations.find(|relation| relation.alias.as_deref() == Some(alias))
+    /// Every relation of this name. Which of them the database takes depends on where in `FROM` the
+    /// name stands: in an `ON` it may look past a relation of the same query to one of a query around it.
+    pub(super) fn named(&self, alias: &str) -> Vec<Relation> {
+        let named = self
+            .relations()
+            .filter(|relation| relation.alias.as_deref() == Some(alias));
+        named.cloned().collect()
     }
 
-    /// The relation of this schema and name.
-    pub(super) fn table(&self, wanted: &TablePath) -> Option<&Relation> {
-        let mut relations = self
-            .queries
-            .iter()
-            .rev()
-            .flat_map(|scope| scope.relations.iter());
-        relations.find(|relation| relation.plain && relation.table.as_ref() == Some(wanted))
+    /// Every relation of this schema and name.
+    pub(super) fn table(&self, wanted: &TablePath) -> Vec<Relation> {
+        let tables = self
+            .relations()
+            .filter(|relation| relation.plain && relation.table.as_ref() == Some(wanted));
+        tables.cloned().collect()
+    }
+
+    /// Whether nothing is read from, so that no name can be a column.
+    pub(super) fn is_empty(&self) -> bool {
+        self.relations().next().is_none()
+    }
+
+    fn relations(&self) -> impl Iterator<Item = &Relation> {
+        self.queries.iter().flat_map(|scope| &scope.relations)
     }
 
     /// Every table whose column a name without a table could be.
     pub(super) fn tables(&self) -> Vec<TablePath> {
-        let relations = self.queries.iter().flat_map(|scope| &scope.relations);
-        let tables = relations.filter_map(|relation| relation.table.clone());
+        let tables = self
+            .relations()
+            .filter_map(|relation| relation.table.clone());
         tables.collect()
     }
 

@@ -245,7 +245,7 @@ impl Reader<'_> {
         };
         let table = self.rules.table(name)?;
         let alias = match alias {
-            Some(alias) => Some(self.rules.name(&alias.name)?),
+            Some(alias) => Some(self.rules.own_name(&alias.name)?),
             None => None,
         };
         self.scopes.queries.push(Scope::default());

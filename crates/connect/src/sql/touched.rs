@@ -17,7 +17,20 @@ const NOTHING: &str = "()";
 pub(super) struct TouchedObjects {
     tables: BTreeMap<TablePath, TouchedTable>,
     functions: BTreeSet<String>,
-    built_in: BTreeSet<String>,
+    called: CalledNames,
+}
+
+/// Names of which only the database can tell what they are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CalledNames {
+    /// Built-in functions that are called by their names without a schema.
+    pub built_in: BTreeSet<String>,
+    /// Columns that stand behind their table's name: schema if it is not the usual one, table, column.
+    pub columns: BTreeSet<(Option<String>, String, String)>,
+    /// Names that stand behind a value that is not a table's row, or behind a result's name.
+    pub fields: BTreeSet<String>,
+    /// Schemas that tables are named with. To a rule one is what a table of its name is.
+    pub schemas: BTreeSet<String>,
 }
 
 #[derive(Debug, Default)]
@@ -66,11 +79,24 @@ impl TouchedObjects {
 
     /// A built-in function is called without naming its schema.
     pub(super) fn calls_built_in(&mut self, function: &str) {
-        self.built_in.insert(function.to_owned());
+        self.called.built_in.insert(function.to_owned());
     }
 
-    pub(super) fn into_built_in(self) -> BTreeSet<String> {
-        self.built_in
+    /// A column behind its table's name. PostgreSQL takes `t.f` for `f(t)` if there is no such column.
+    pub(super) fn qualifies(&mut self, table: &TablePath, column: &str) {
+        let column = (table.schema.clone(), table.name.clone(), column.to_owned());
+        self.called.columns.insert(column);
+    }
+
+    /// A field of a value. PostgreSQL takes `(x).f` for `f(x)` if there is no such field.
+    pub(super) fn takes_field(&mut self, field: &str) {
+        self.called.fields.insert(field.to_owned());
+    }
+
+    pub(super) fn into_called(mut self) -> CalledNames {
+        let schemas = self.tables.into_keys().filter_map(|table| table.schema);
+        self.called.schemas.extend(schemas);
+        self.called
     }
 
     fn table(&mut self, table: &TablePath) -> &mut TouchedTable {

@@ -3,6 +3,7 @@
 
 use haft_contract::{Access, ErrorKind, ops::ReadStatement as _};
 use serde::Deserialize;
+use serde_json::json;
 
 use crate::support::{Like, SERVER, Shop};
 
@@ -150,6 +151,53 @@ async fn no_attack_on_sqlite_writes_or_reads_beyond_the_plan() {
     assert_eq!(std::fs::read(&file).unwrap(), before);
     let beside = std::fs::read_dir(file.parent().unwrap()).unwrap().count();
     assert_eq!(beside, 1, "no journal and no other file");
+}
+
+/// The server gets the words that were read, and they mean what they meant.
+#[tokio::test]
+#[ignore = "ci: needs PostgreSQL"]
+async fn a_statement_means_to_the_server_what_was_read() {
+    let shop = Shop::postgres(Like::default());
+    let statement = "SELECT E'a\\'b\\n', 'c\\', $$it's$$, $x$a$b$x$, N'n', 2>=-1, 1e1, \
+        x'f'::int /* ' */ -- '\n, name AS \"N\"\"m\" FROM users WHERE id=1;";
+    let (taken, _) = shop.run(statement).await.unwrap();
+    let expected = json!([["a'b\n", "c\\", "it's", "a$b", "n", true, "10", 15, "name1"]]);
+    assert_eq!(json!(taken.rows), expected);
+    assert_eq!(taken.columns.last().unwrap(), "N\"m");
+    // To the server this was `SELECT id #`, and a comment up to the end of the line.
+    let swallowed = "SELECT id #--$x$\n id, email AS a$x$ FROM users";
+    let error = shop.run(swallowed).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied);
+    assert!(error.message().contains("begin a comment"), "{error}");
+}
+
+/// Names behind a dot that are no columns call functions, and the plan shows columns.
+#[tokio::test]
+#[ignore = "ci: needs PostgreSQL"]
+async fn a_function_is_not_called_in_the_place_of_a_column() {
+    let shop = Shop::postgres(Like::default());
+    for statement in [
+        "SELECT u.full_of FROM users u",
+        "SELECT users.full_of FROM users",
+        "SELECT public.users.full_of FROM public.users",
+        "SELECT o.order_owner FROM orders o",
+        "SELECT (o).order_owner FROM orders o",
+        "SELECT u.name FROM users u WHERE u.wipe_row = 1",
+        "SELECT c.anything FROM (SELECT id FROM orders) c",
+        "WITH c AS (SELECT id FROM orders) SELECT c.anything FROM c",
+    ] {
+        let error = shop.run(statement).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{statement}: {error}");
+    }
+    assert_eq!(shop.asked("SELECT count(*) FROM users"), "12");
+    for statement in [
+        "SELECT u.name, u.ctid, (u).country FROM users u",
+        "WITH c AS (SELECT count(*), max(id) FROM users) SELECT c.count, c.max FROM c",
+        "SELECT evil.users.name FROM evil.users",
+        "SELECT a.name FROM active_users a",
+    ] {
+        shop.run(statement).await.unwrap();
+    }
 }
 
 async fn answer(shop: &Shop, twins: &[Twin]) {

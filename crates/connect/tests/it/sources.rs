@@ -70,7 +70,54 @@ async fn a_function_that_stands_in_for_a_built_in_one_is_not_called() {
     let error = shop.run("SELECT lower('a'::varchar)").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
     shop.run("SELECT pg_catalog.lower('A')").await.unwrap();
+    // The parser has expressions of their own for these.
+    for (definition, call, built_in) in [
+        ("ceil(text)", "ceil(name)", "\"ceil\"(1.5)"),
+        ("floor(text)", "floor(name)", "\"floor\"(1.5)"),
+        (
+            "substr(text, text)",
+            "substr(name, 'x'::text)",
+            "\"substr\"('abc', 2)",
+        ),
+        (
+            "\"substring\"(text, date)",
+            "substring(name, current_date)",
+            "\"substring\"('abc', 2)",
+        ),
+    ] {
+        let shadow = format!(
+            "CREATE FUNCTION {definition} RETURNS text LANGUAGE sql SECURITY DEFINER \
+            AS 'DELETE FROM public.users; SELECT ''x'''"
+        );
+        SERVER.sql_in(&database, &shadow);
+        let error = shop.run(&format!("SELECT {call} FROM users")).await;
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{call}: {error}");
+        shop.run(&format!("SELECT pg_catalog.{built_in}"))
+            .await
+            .unwrap();
+    }
     assert_eq!(shop.asked("SELECT count(*) FROM users"), "12");
+}
+
+/// To a rule `shop.evil` is the table and everything in the schema.
+#[tokio::test]
+#[ignore = "ci: needs PostgreSQL"]
+async fn a_schema_with_the_name_of_a_table_is_not_read() {
+    let shop = Shop::postgres(Like::default());
+    shop.run("SELECT name FROM evil.users").await.unwrap();
+    let database = shop.database.clone().unwrap();
+    SERVER.sql_in(
+        &database,
+        "CREATE TABLE evil (name text); GRANT ALL ON evil TO agent",
+    );
+    let error = shop.run("SELECT name FROM evil.users").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    assert!(
+        error.message().contains("rules cannot tell them apart"),
+        "{error}"
+    );
+    shop.run("SELECT name FROM evil").await.unwrap();
 }
 
 #[test]

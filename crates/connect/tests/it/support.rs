@@ -52,6 +52,11 @@ const POSTGRES_TABLES: &str = "
         AS 'DELETE FROM public.users; SELECT 1';
     CREATE FUNCTION wipe_row(u users) RETURNS int LANGUAGE sql SECURITY DEFINER
         AS 'DELETE FROM public.users; SELECT 1';
+    CREATE FUNCTION full_of(u users) RETURNS text LANGUAGE sql AS 'SELECT u.email';
+    CREATE FUNCTION order_owner(o orders) RETURNS text LANGUAGE sql SECURITY DEFINER
+        AS 'SELECT email FROM public.users WHERE id = o.user_id';
+    CREATE FUNCTION anything(record) RETURNS text LANGUAGE plpgsql SECURITY DEFINER
+        AS 'BEGIN RETURN (SELECT token FROM public.secrets); END';
     CREATE PROCEDURE wipe() LANGUAGE sql AS 'DELETE FROM public.users';
     CREATE FUNCTION evil.plus(int, int) RETURNS int LANGUAGE sql AS 'SELECT 1';
     CREATE OPERATOR evil.+ (FUNCTION = evil.plus, LEFTARG = int, RIGHTARG = int);
