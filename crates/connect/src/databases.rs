@@ -10,10 +10,11 @@ use haft_contract::{
     },
     secret::ReadSecret,
 };
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 
 use crate::{
     halt::Halt,
+    place::Place,
     settings::{EngineSettings, SourceSettings},
     source_finding::SourceFinding,
     sql::{self, ReadingRules, RefusedStatement},
@@ -30,7 +31,7 @@ struct Source {
     rules: ReadingRules,
     engine: Engine,
     /// A place for each statement that may run at a time.
-    places: Semaphore,
+    places: Arc<Semaphore>,
 }
 
 enum Engine {
@@ -68,7 +69,7 @@ impl Databases {
                 functions: settings.functions.clone(),
                 writable: settings.writable,
             };
-            let places = Semaphore::new(settings.connections);
+            let places = Arc::new(Semaphore::new(settings.connections));
             let source = Source {
                 settings,
                 rules,
@@ -93,11 +94,12 @@ impl Databases {
     ) -> Result<Vec<SourceFinding>, OpsError> {
         let source = self.source(source)?;
         let halt = Halt::new(halt.0, halt.1);
+        let place = source.place(&halt).await?;
         match &source.engine {
             #[cfg(feature = "postgres")]
             Engine::Postgres(postgres) => postgres.check(&halt).await,
             #[cfg(feature = "sqlite")]
-            Engine::Sqlite(sqlite) => sqlite.check(&halt).await,
+            Engine::Sqlite(sqlite) => sqlite.check(&halt, &place).await,
         }
     }
 
@@ -128,7 +130,7 @@ fn engine(settings: &SourceSettings, secrets: &Arc<dyn ReadSecret>) -> Result<En
         #[cfg(feature = "sqlite")]
         EngineSettings::Sqlite(sqlite) => {
             let _ = secrets;
-            Ok(Engine::Sqlite(crate::sqlite::SqliteSource::new(sqlite)))
+            crate::sqlite::SqliteSource::new(sqlite).map(Engine::Sqlite)
         }
         #[cfg(not(all(feature = "postgres", feature = "sqlite")))]
         other => {
@@ -143,10 +145,12 @@ fn engine(settings: &SourceSettings, secrets: &Arc<dyn ReadSecret>) -> Result<En
 
 impl Source {
     /// Waits for a place. Not getting one is another outcome than a statement that takes long.
-    async fn place(&self, halt: &Halt) -> Result<SemaphorePermit<'_>, OpsError> {
+    async fn place(&self, halt: &Halt) -> Result<Place, OpsError> {
         tokio::select! {
             biased;
-            place = self.places.acquire() => place.map_err(|_| self.no_place()),
+            permit = Arc::clone(&self.places).acquire_owned() => {
+                permit.map(Place::new).map_err(|_| self.no_place())
+            }
             stop = halt.reached() => Err(match stop.kind() {
                 ErrorKind::Cancelled => stop,
                 _ => self.no_place(),
@@ -221,9 +225,9 @@ impl DatabaseOps for Databases {
                 return Err(RefusedStatement::new(why).into());
             }
             let halt = Halt::new(query.within, query.cancel);
-            let _place = source.place(&halt).await?;
+            let place = source.place(&halt).await?;
             let estimate = if source.is_estimated() {
-                let estimate = source.estimate(&query, &reading, &halt).await?;
+                let estimate = source.estimate(&query, &reading, &halt, &place).await?;
                 source.check_estimate(&estimate)?;
                 Some(estimate)
             } else {
@@ -246,11 +250,13 @@ impl DatabaseOps for Databases {
                 }
                 #[cfg(feature = "sqlite")]
                 (Engine::Sqlite(sqlite), true, Some(expected)) => {
-                    sqlite.write(&query, &reading, expected, &halt).await?
+                    sqlite
+                        .write(&query, &reading, expected, (&halt, &place))
+                        .await?
                 }
                 #[cfg(feature = "sqlite")]
                 (Engine::Sqlite(sqlite), false, _) => {
-                    sqlite.read(&query, &reading, rows, &halt).await?
+                    sqlite.read(&query, &reading, rows, (&halt, &place)).await?
                 }
             };
             end.estimate = estimate;
@@ -266,8 +272,8 @@ impl DatabaseOps for Databases {
             let source = self.source(query.source)?;
             let reading = sql::read(&source.rules, query.statement)?;
             let halt = Halt::new(query.within, query.cancel);
-            let _place = source.place(&halt).await?;
-            source.estimate(&query, &reading, &halt).await
+            let place = source.place(&halt).await?;
+            source.estimate(&query, &reading, &halt, &place).await
         })
     }
 
@@ -278,12 +284,12 @@ impl DatabaseOps for Databases {
         Box::pin(async move {
             let source = self.source(question.source)?;
             let halt = Halt::new(question.within, question.cancel);
-            let _place = source.place(&halt).await?;
+            let place = source.place(&halt).await?;
             match &source.engine {
                 #[cfg(feature = "postgres")]
                 Engine::Postgres(postgres) => postgres.schema(&question, &halt).await,
                 #[cfg(feature = "sqlite")]
-                Engine::Sqlite(sqlite) => sqlite.schema(&question, &halt).await,
+                Engine::Sqlite(sqlite) => sqlite.schema(&question, (&halt, &place)).await,
             }
         })
     }
@@ -295,12 +301,13 @@ impl Source {
         query: &DatabaseQuery<'_>,
         reading: &sql::SqlReading,
         halt: &Halt,
+        place: &Place,
     ) -> Result<StatementEstimate, OpsError> {
         match &self.engine {
             #[cfg(feature = "postgres")]
             Engine::Postgres(postgres) => postgres.explain(query, reading, halt).await,
             #[cfg(feature = "sqlite")]
-            Engine::Sqlite(sqlite) => sqlite.explain(query, reading, halt).await,
+            Engine::Sqlite(sqlite) => sqlite.explain(query, reading, (halt, place)).await,
         }
     }
 }

@@ -44,6 +44,17 @@ impl Halt {
         }
     }
 
+    /// What was reached, where nothing has ended yet.
+    pub(crate) fn met(&self, stop: &OpsError) -> String {
+        match stop.kind() {
+            ErrorKind::TimedOut => {
+                let seconds = self.within.as_secs_f64();
+                format!("the statement was still running after {seconds:.1} s")
+            }
+            _ => stop.message().to_owned(),
+        }
+    }
+
     pub(crate) fn timed_out(&self) -> OpsError {
         OpsError::new(
             ErrorKind::TimedOut,

@@ -13,6 +13,7 @@ pub mod sql;
 
 mod batch;
 mod halt;
+mod place;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod source_finding;

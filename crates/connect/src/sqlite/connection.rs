@@ -1,22 +1,33 @@
-//! Opening the file, and working with it on a thread that is interrupted when it must stop.
+//! Opening the file, and working with it on a thread that is told to stop when it must.
+//!
+//! A thread ends when SQLite heeds that, which it does between the steps of a statement and not within
+//! one. So the thread keeps the statement's place until it has ended, and the outcome says if it had
+//! not yet.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, thread, time::Duration};
 
 use haft_contract::{ErrorKind, ops::OpsError};
-use rusqlite::{Connection, InterruptHandle, OpenFlags, config::DbConfig, limits::Limit};
-use tokio::sync::oneshot;
+use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
+use tokio::{sync::oneshot, time::Instant};
 
-use super::{SqliteSource, failed};
-use crate::halt::Halt;
+use super::{
+    SqliteSource, failed,
+    limits::limit,
+    stop::{StopSign, Stopping},
+};
+use crate::{halt::Halt, place::Place};
 
-/// How long SQLite waits for another writer at a time.
+/// How long another writer is waited for.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
-/// The longest text or blob SQLite makes, in bytes.
-const MAX_VALUE_BYTES: i32 = 64 * 1024 * 1024;
+/// How long SQLite waits for it at a time: it heeds nothing meanwhile.
+const BUSY_STEP: Duration = Duration::from_millis(50);
 
-/// How long an interrupted statement is waited for: less than a stopped call has.
+/// How long a statement that was told to stop is waited for: less than a stopped call has.
 const END_WAIT: Duration = Duration::from_millis(1_300);
+
+/// After how many steps of a statement SQLite looks whether it must stop.
+const STEPS_BETWEEN_LOOKS: i32 = 1_000;
 
 /// Whether a connection can change the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +36,13 @@ pub(super) enum OpenedFor {
     Writing,
 }
 
-pub(super) fn open(path: &Path, purpose: OpenedFor) -> Result<Connection, OpsError> {
+/// A connection in a transaction, and when its work must stop.
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    pub(super) stop: StopSign,
+}
+
+fn open(path: &Path, purpose: OpenedFor) -> Result<Connection, OpsError> {
     // Not by URI, which could ask for another mode.
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX
         | match purpose {
@@ -34,12 +51,10 @@ pub(super) fn open(path: &Path, purpose: OpenedFor) -> Result<Connection, OpsErr
         };
     let connection = Connection::open_with_flags(path, flags).map_err(|error| failed(&error))?;
     let prepare = || -> rusqlite::Result<()> {
-        connection.busy_timeout(BUSY_WAIT)?;
+        connection.busy_timeout(BUSY_STEP)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-        connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
-        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)?;
-        connection.set_limit(Limit::SQLITE_LIMIT_WORKER_THREADS, 0)?;
+        limit(&connection)?;
         if purpose == OpenedFor::SqlReading {
             connection.pragma_update(None, "query_only", true)?;
         }
@@ -49,91 +64,139 @@ pub(super) fn open(path: &Path, purpose: OpenedFor) -> Result<Connection, OpsErr
     Ok(connection)
 }
 
-impl SqliteSource {
-    /// Works with a connection that reads, on a thread of its own.
-    pub(super) async fn work<T: Send + 'static>(
-        &self,
-        halt: &Halt,
-        work: impl FnOnce(&Connection) -> Result<T, OpsError> + Send + 'static,
-    ) -> Result<T, OpsError> {
-        let (told, interrupt) = oneshot::channel();
-        let path = self.path.clone();
-        let working = tokio::task::spawn_blocking(move || {
-            let connection = open(&path, OpenedFor::SqlReading)?;
-            // Nobody listens if the call has ended already; then it is not begun.
-            if told.send(connection.get_interrupt_handle()).is_err() {
-                return Err(OpsError::new(
-                    ErrorKind::Cancelled,
-                    "the statement was cancelled",
-                ));
+impl Opened {
+    /// Begins the transaction and reads the schema in it: what the fence is told of the file stays
+    /// true until the statement has ended.
+    fn begin(&self, purpose: OpenedFor) -> Result<(), OpsError> {
+        let stop = self.stop.clone();
+        let look = self
+            .connection
+            .progress_handler(STEPS_BETWEEN_LOOKS, Some(move || stop.is_set()));
+        look.map_err(|error| failed(&error))?;
+        let (first, undo) = match purpose {
+            OpenedFor::SqlReading => ("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1", "ROLLBACK"),
+            OpenedFor::Writing => ("BEGIN IMMEDIATE", ""),
+        };
+        self.unless_busy(|| {
+            let began = self.connection.execute_batch(first);
+            if began.is_err() && !self.connection.is_autocommit() {
+                self.connection.execute_batch(undo)?;
             }
-            work(&connection)
-        });
-        finish(working, interrupt, halt).await
+            began
+        })
+    }
+
+    /// Commits, unless the thread was told to stop before.
+    pub(super) fn commit(&self) -> Result<(), OpsError> {
+        self.unless_busy(|| {
+            if !self.stop.may_commit() {
+                return Err(interrupted());
+            }
+            let committed = self.connection.execute_batch("COMMIT");
+            if committed.is_err() {
+                self.stop.does_not_commit();
+            }
+            committed
+        })
+    }
+
+    /// Does something that another writer may be in the way of, until it is not.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "SQLite's own thread, for a moment at a time"
+    )]
+    fn unless_busy(&self, mut work: impl FnMut() -> rusqlite::Result<()>) -> Result<(), OpsError> {
+        let began = Instant::now();
+        loop {
+            let Err(error) = work() else {
+                return Ok(());
+            };
+            let busy = matches!(
+                error.sqlite_error_code(),
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+            );
+            if self.stop.is_set() {
+                return Err(cancelled());
+            }
+            if !busy || began.elapsed() >= BUSY_WAIT {
+                return Err(failed(&error));
+            }
+            // Some kinds of busy are told at once.
+            thread::sleep(BUSY_STEP);
+        }
     }
 }
 
-/// Waits for a thread that works with SQLite, and interrupts it when it must stop.
-pub(super) async fn finish<T>(
-    mut working: tokio::task::JoinHandle<Result<T, OpsError>>,
-    interrupt: oneshot::Receiver<InterruptHandle>,
-    halt: &Halt,
-) -> Result<T, OpsError> {
-    let mut interrupting = Interrupting::new(interrupt);
-    let stop = tokio::select! {
-        biased;
-        worked = &mut working => {
-            interrupting.disarm();
-            return worked.unwrap_or_else(|_| Err(stopped_by_fault()));
+impl SqliteSource {
+    /// Works with a connection on a thread of its own.
+    pub(super) async fn work<T: Send + 'static>(
+        &self,
+        purpose: OpenedFor,
+        (halt, place): (&Halt, &Place),
+        work: impl FnOnce(&Opened) -> Result<T, OpsError> + Send + 'static,
+    ) -> Result<T, OpsError> {
+        let (told, interrupt) = oneshot::channel();
+        let path = self.path.clone();
+        let place = place.clone();
+        let stop = StopSign::default();
+        let mut stopping = Stopping::new(stop.clone(), interrupt);
+        let sign = stop.clone();
+        let mut working = tokio::task::spawn_blocking(move || {
+            // Let go of when everything here has ended.
+            let _place = place;
+            let connection = open(&path, purpose)?;
+            // Nobody listens if the call has ended already.
+            if told.send(connection.get_interrupt_handle()).is_err() {
+                return Err(cancelled());
+            }
+            let opened = Opened {
+                connection,
+                stop: sign,
+            };
+            opened.begin(purpose)?;
+            work(&opened)
+        });
+        let why = tokio::select! {
+            biased;
+            worked = &mut working => {
+                stopping.disarm();
+                return worked.unwrap_or_else(|_| Err(stopped_by_fault()));
+            }
+            why = halt.reached() => why,
+        };
+        stopping.stop();
+        match tokio::time::timeout(END_WAIT, working).await {
+            // It had done everything, a commit perhaps.
+            Ok(Ok(Ok(done))) => Ok(done),
+            Ok(_) => Err(why),
+            Err(_) if stop.is_committing() => Err(OpsError::new(
+                ErrorKind::Lost,
+                format!(
+                    "{}, while the change was being committed; look whether it took effect",
+                    halt.met(&why)
+                ),
+            )),
+            Err(_) => Err(OpsError::new(
+                why.kind(),
+                format!(
+                    "{}; SQLite was told to end it and has not yet, and it keeps one of the \
+                     source's connections until then",
+                    halt.met(&why)
+                ),
+            )),
         }
-        stop = halt.reached() => stop,
-    };
-    interrupting.interrupt();
-    match tokio::time::timeout(END_WAIT, working).await {
-        Ok(_) => Err(stop),
-        Err(_) => Err(OpsError::new(
-            stop.kind(),
-            format!(
-                "{}; SQLite was told to end it and has not yet",
-                stop.message()
-            ),
-        )),
     }
+}
+
+fn cancelled() -> OpsError {
+    OpsError::new(ErrorKind::Cancelled, "the statement was cancelled")
+}
+
+fn interrupted() -> rusqlite::Error {
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_INTERRUPT);
+    rusqlite::Error::SqliteFailure(code, None)
 }
 
 fn stopped_by_fault() -> OpsError {
     OpsError::new(ErrorKind::Internal, "the statement could not be run")
-}
-
-/// Interrupts the statement when it is dropped: a thread cannot be.
-struct Interrupting {
-    arriving: Option<oneshot::Receiver<InterruptHandle>>,
-}
-
-impl Interrupting {
-    fn new(arriving: oneshot::Receiver<InterruptHandle>) -> Self {
-        Self {
-            arriving: Some(arriving),
-        }
-    }
-
-    fn disarm(&mut self) {
-        self.arriving = None;
-    }
-
-    fn interrupt(&mut self) {
-        // If the handle has not arrived, closing the channel keeps the statement from beginning.
-        if let Some(mut arriving) = self.arriving.take() {
-            match arriving.try_recv() {
-                Ok(handle) => handle.interrupt(),
-                Err(_) => arriving.close(),
-            }
-        }
-    }
-}
-
-impl Drop for Interrupting {
-    fn drop(&mut self) {
-        self.interrupt();
-    }
 }

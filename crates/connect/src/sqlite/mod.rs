@@ -2,19 +2,25 @@
 //! that SQLite asks about every table, column and function it compiles into a statement: what the
 //! statement's text hid, SQLite names.
 //!
-//! SQLite works on a thread of its own; it is interrupted when a statement must stop, and waited for.
+//! SQLite works on a thread of its own, which is told when a statement must stop, is waited for, and
+//! keeps the statement's place until it has ended.
 
 mod authorizer;
 mod connection;
+mod limits;
+mod objects;
 mod run;
 mod schema;
+mod stop;
 mod value;
+mod with_names;
 
 use std::path::PathBuf;
 
 use haft_contract::{ErrorKind, ops::OpsError};
 
-use crate::{halt::Halt, settings::SqliteSettings, source_finding::SourceFinding};
+use self::connection::OpenedFor;
+use crate::{halt::Halt, place::Place, settings::SqliteSettings, source_finding::SourceFinding};
 
 /// An SQLite file.
 pub(crate) struct SqliteSource {
@@ -22,25 +28,27 @@ pub(crate) struct SqliteSource {
 }
 
 impl SqliteSource {
-    pub(crate) fn new(settings: &SqliteSettings) -> Self {
-        Self {
-            path: settings.path.clone(),
+    pub(crate) fn new(settings: &SqliteSettings) -> Result<Self, String> {
+        // SQLite would take `file:…?mode=…` for an address with options.
+        if !settings.path.is_absolute() {
+            return Err("has a path that is not absolute".to_owned());
         }
+        Ok(Self {
+            path: settings.path.clone(),
+        })
     }
 
     /// What is wrong with the source, for its operator.
-    pub(crate) async fn check(&self, halt: &Halt) -> Result<Vec<SourceFinding>, OpsError> {
-        let opened = self
-            .work(halt, |connection| {
-                let tables =
-                    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| {
-                        row.get::<_, i64>(0)
-                    });
-                tables.map_err(|error| failed(&error))
-            })
-            .await;
+    pub(crate) async fn check(
+        &self,
+        halt: &Halt,
+        place: &Place,
+    ) -> Result<Vec<SourceFinding>, OpsError> {
+        // A connection begins with reading the schema.
+        let opened = self.work(OpenedFor::SqlReading, (halt, place), |_| Ok(()));
+        let opened = opened.await;
         Ok(match opened {
-            Ok(_) => Vec::new(),
+            Ok(()) => Vec::new(),
             Err(error) => vec![SourceFinding {
                 refused: true,
                 text: error.message().to_owned(),

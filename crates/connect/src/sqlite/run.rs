@@ -1,7 +1,7 @@
 //! Running a statement: rows are handed on from SQLite's thread in batches, and a change is committed
 //! only if it changed as many rows as expected.
 
-use std::{path::PathBuf, time::Duration};
+use std::{sync::atomic::Ordering, time::Duration};
 
 use haft_contract::{
     ErrorKind,
@@ -9,21 +9,23 @@ use haft_contract::{
 };
 use rusqlite::{Connection, Statement};
 use serde_json::Value;
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::Instant,
-};
+use tokio::{sync::mpsc, time::Instant};
 
 use super::{
     SqliteSource,
     authorizer::Allowed,
-    connection::{OpenedFor, finish, open},
+    connection::{Opened, OpenedFor},
     failed, value,
 };
-use crate::{batch::BATCH_ROWS, halt::Halt, sql::SqlReading};
+use crate::{
+    batch::{BATCH_BYTES, BATCH_ROWS, RowSize},
+    halt::Halt,
+    place::Place,
+    sql::SqlReading,
+};
 
 /// How many batches wait for whoever takes them.
-const WAITING_BATCHES: usize = 2;
+const WAITING_BATCHES: usize = 1;
 
 /// Rows that come more slowly are handed on one by one.
 const BATCH_WAIT: Duration = Duration::from_millis(50);
@@ -36,62 +38,47 @@ enum RowMessage {
 
 /// A statement as SQLite's thread gets it.
 struct PreparedStatement {
-    path: PathBuf,
     statement: String,
     parameters: Vec<Value>,
     allowed: Allowed,
 }
 
-impl SqliteSource {
-    fn prepared(&self, query: &DatabaseQuery<'_>, reading: &SqlReading) -> PreparedStatement {
-        PreparedStatement {
-            path: self.path.clone(),
-            statement: query.statement.to_owned(),
-            parameters: query.parameters.to_vec(),
-            allowed: Allowed::by(query.source, reading),
-        }
+fn prepared(query: &DatabaseQuery<'_>, reading: &SqlReading) -> PreparedStatement {
+    PreparedStatement {
+        statement: query.statement.to_owned(),
+        parameters: query.parameters.to_vec(),
+        allowed: Allowed::by(query.source, reading),
     }
+}
 
+impl SqliteSource {
     /// Runs a query, and hands its rows on as they are found.
     pub(crate) async fn read(
         &self,
         query: &DatabaseQuery<'_>,
         reading: &SqlReading,
         rows: &mut dyn TakeRows,
-        halt: &Halt,
+        call: (&Halt, &Place),
     ) -> Result<StatementEnd, OpsError> {
-        let prepared = self.prepared(query, reading);
-        let (told, interrupt) = oneshot::channel();
-        let (batches, mut arriving) = mpsc::channel(WAITING_BATCHES);
-        let working = tokio::task::spawn_blocking(move || {
-            let connection = open(&prepared.path, OpenedFor::SqlReading)?;
-            if told.send(connection.get_interrupt_handle()).is_err() {
-                return Err(cancelled());
-            }
-            find_rows(&connection, &prepared, &batches)
+        let prepared = prepared(query, reading);
+        let (batches, arriving) = mpsc::channel(WAITING_BATCHES);
+        let working = self.work(OpenedFor::SqlReading, call, move |opened| {
+            find_rows(&opened.connection, &prepared, &batches)
         });
-        let hand_on = async {
-            let mut stopped = false;
-            while let Some(found) = arriving.recv().await {
-                match found {
-                    RowMessage::Columns(names) => rows.columns(&names),
-                    RowMessage::Rows(batch) => {
-                        if rows.rows(batch).await == WantedRows::NoMore {
-                            stopped = true;
-                            // The thread sees that nobody takes rows, and ends.
-                            arriving.close();
-                            break;
-                        }
-                    }
-                }
+        let (halt, _) = call;
+        // Whoever takes rows may be slow. Nobody waits for that past the end, and the thread sees that
+        // nobody takes rows.
+        let handing = async {
+            tokio::select! {
+                biased;
+                stopped = hand_on(arriving, rows) => Ok(stopped),
+                why = halt.reached() => Err(why),
             }
-            while arriving.recv().await.is_some() {}
-            stopped
         };
-        let (ended, stopped) = tokio::join!(finish(working, interrupt, halt), hand_on);
+        let (ended, handed) = tokio::join!(working, handing);
         ended?;
         Ok(StatementEnd {
-            stopped,
+            stopped: handed?,
             ..StatementEnd::default()
         })
     }
@@ -102,20 +89,14 @@ impl SqliteSource {
         query: &DatabaseQuery<'_>,
         reading: &SqlReading,
         expected: u64,
-        halt: &Halt,
+        call: (&Halt, &Place),
     ) -> Result<StatementEnd, OpsError> {
-        let prepared = self.prepared(query, reading);
-        let (told, interrupt) = oneshot::channel();
-        let working = tokio::task::spawn_blocking(move || {
-            let connection = open(&prepared.path, OpenedFor::Writing)?;
-            if told.send(connection.get_interrupt_handle()).is_err() {
-                return Err(cancelled());
-            }
-            change(&connection, &prepared, expected)
+        let prepared = prepared(query, reading);
+        let changed = self.work(OpenedFor::Writing, call, move |opened| {
+            change(opened, &prepared, expected)
         });
-        let changed = finish(working, interrupt, halt).await?;
         Ok(StatementEnd {
-            changed: Some(changed),
+            changed: Some(changed.await?),
             ..StatementEnd::default()
         })
     }
@@ -125,12 +106,12 @@ impl SqliteSource {
         &self,
         query: &DatabaseQuery<'_>,
         reading: &SqlReading,
-        halt: &Halt,
+        call: (&Halt, &Place),
     ) -> Result<StatementEstimate, OpsError> {
-        let prepared = self.prepared(query, reading);
-        self.work(halt, move |connection| {
+        let prepared = prepared(query, reading);
+        self.work(OpenedFor::SqlReading, call, move |opened| {
             let text = format!("EXPLAIN QUERY PLAN {}", prepared.statement);
-            let mut statement = prepare(connection, &text, &prepared)?;
+            let mut statement = prepare(&opened.connection, &text, &prepared)?;
             let mut rows = statement.raw_query();
             let mut steps = Vec::new();
             while let Some(row) = rows.next().map_err(|error| failed(&error))? {
@@ -146,8 +127,19 @@ impl SqliteSource {
     }
 }
 
-fn cancelled() -> OpsError {
-    OpsError::new(ErrorKind::Cancelled, "the statement was cancelled")
+/// Hands rows on until there are no more or no more are wanted; whether the latter.
+async fn hand_on(mut arriving: mpsc::Receiver<RowMessage>, rows: &mut dyn TakeRows) -> bool {
+    while let Some(found) = arriving.recv().await {
+        match found {
+            RowMessage::Columns(names) => rows.columns(&names),
+            RowMessage::Rows(batch) => {
+                if rows.rows(batch).await == WantedRows::NoMore {
+                    return true;
+                }
+            }
+        }
+    }
+    false
 }
 
 /// Compiles a statement under the authorizer, and binds its parameters.
@@ -156,15 +148,9 @@ fn prepare<'c>(
     text: &str,
     prepared: &PreparedStatement,
 ) -> Result<Statement<'c>, OpsError> {
-    let mut allowed = prepared.allowed.clone();
-    let known = allowed.know_tables(connection);
-    known.map_err(|error| failed(&error))?;
-    let authorize =
-        connection.authorizer(Some(move |context: rusqlite::hooks::AuthContext<'_>| {
-            allowed.answer(&context)
-        }));
-    authorize.map_err(|error| failed(&error))?;
+    let compiled = prepared.allowed.guard(connection, &prepared.statement)?;
     let mut statement = connection.prepare(text).map_err(|error| failed(&error))?;
+    compiled.store(true, Ordering::Relaxed);
     let wanted = statement.parameter_count();
     if prepared.parameters.len() != wanted {
         return Err(OpsError::new(
@@ -200,25 +186,30 @@ fn find_rows(
         .into_iter()
         .map(str::to_owned)
         .collect();
-    let columns = names.len();
+    let columns = names.clone();
     if batches.blocking_send(RowMessage::Columns(names)).is_err() {
         return Ok(());
     }
     let mut rows = statement.raw_query();
     let mut batch: Vec<Vec<Value>> = Vec::new();
+    let mut bytes = 0;
     let (mut size, mut began) = (1, Instant::now());
     while let Some(row) = rows.next().map_err(|error| failed(&error))? {
-        let values = (0..columns).map(|column| {
-            let value = row.get_ref(column).map_err(|error| failed(&error))?;
-            Ok(value::read(value))
-        });
-        batch.push(values.collect::<Result<_, OpsError>>()?);
-        if batch.len() >= size {
+        let mut row_size = RowSize::default();
+        let mut values = Vec::with_capacity(columns.len());
+        for (column, name) in columns.iter().enumerate() {
+            let found = row.get_ref(column).map_err(|error| failed(&error))?;
+            row_size.add(value::size(found), name)?;
+            values.push(value::read(found));
+        }
+        batch.push(values);
+        bytes += row_size.bytes();
+        if batch.len() >= size || bytes >= BATCH_BYTES {
             size = match began.elapsed() {
                 slow if slow > BATCH_WAIT => 1,
                 _ => (size * 2).min(BATCH_ROWS),
             };
-            began = Instant::now();
+            (began, bytes) = (Instant::now(), 0);
             let full = std::mem::take(&mut batch);
             if batches.blocking_send(RowMessage::Rows(full)).is_err() {
                 return Ok(());
@@ -232,14 +223,9 @@ fn find_rows(
     Ok(())
 }
 
-fn change(
-    connection: &Connection,
-    prepared: &PreparedStatement,
-    expected: u64,
-) -> Result<u64, OpsError> {
-    let begin = connection.execute_batch("BEGIN IMMEDIATE");
-    begin.map_err(|error| failed(&error))?;
-    // What fails from here on is rolled back with the connection.
+fn change(opened: &Opened, prepared: &PreparedStatement, expected: u64) -> Result<u64, OpsError> {
+    let connection = &opened.connection;
+    // What fails is rolled back with the connection.
     let changed = {
         let mut statement = prepare(connection, &prepared.statement, prepared)?;
         statement.raw_execute().map_err(|error| failed(&error))?
@@ -254,7 +240,6 @@ fn change(
             ),
         ));
     }
-    let commit = connection.execute_batch("COMMIT");
-    commit.map_err(|error| failed(&error))?;
+    opened.commit()?;
     Ok(changed)
 }

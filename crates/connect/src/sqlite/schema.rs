@@ -2,11 +2,13 @@
 
 use haft_contract::ops::{ColumnSummary, OpsError, SchemaPage, SchemaQuestion, TableSummary};
 
-use super::{SqliteSource, failed};
-use crate::halt::Halt;
+use super::{SqliteSource, connection::OpenedFor, failed};
+use crate::{halt::Halt, place::Place};
 
+/// Without the tables in which virtual ones keep their data: those are not asked.
 const TABLES: &str = "SELECT name, type FROM sqlite_schema
     WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+    AND name NOT IN (SELECT name FROM pragma_table_list WHERE type = 'shadow')
     AND (?1 IS NULL OR instr(lower(name), lower(?1)) > 0 OR EXISTS
         (SELECT 1 FROM pragma_table_info(sqlite_schema.name) AS c WHERE instr(lower(c.name), lower(?1)) > 0))
     AND (?2 IS NULL OR lower(name) = lower(?2))
@@ -22,12 +24,13 @@ impl SqliteSource {
     pub(crate) async fn schema(
         &self,
         question: &SchemaQuestion<'_>,
-        halt: &Halt,
+        call: (&Halt, &Place),
     ) -> Result<SchemaPage, OpsError> {
         let search = question.search.map(str::to_owned);
         let table = question.table.map(str::to_owned);
         let (limit, offset) = (question.limit, question.offset);
-        self.work(halt, move |connection| {
+        self.work(OpenedFor::SqlReading, call, move |opened| {
+            let connection = &opened.connection;
             let read = || -> rusqlite::Result<SchemaPage> {
                 let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
                 let mut statement = connection.prepare(TABLES)?;

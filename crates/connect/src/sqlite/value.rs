@@ -24,6 +24,15 @@ pub(super) fn bound(value: &Value) -> Result<Stored, OpsError> {
     })
 }
 
+/// How many bytes the text of a value will have.
+pub(super) fn size(value: ValueRef<'_>) -> usize {
+    match value {
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => 0,
+        ValueRef::Text(text) => text.len(),
+        ValueRef::Blob(bytes) => bytes.len() * 2 + 2,
+    }
+}
+
 /// A value of a row.
 pub(super) fn read(value: ValueRef<'_>) -> Value {
     match value {
@@ -32,8 +41,14 @@ pub(super) fn read(value: ValueRef<'_>) -> Value {
         ValueRef::Real(real) => Number::from_f64(real).map_or(Value::Null, Value::Number),
         ValueRef::Text(text) => Value::String(String::from_utf8_lossy(text).into_owned()),
         ValueRef::Blob(bytes) => {
-            let hex = bytes.iter().map(|byte| format!("{byte:02x}"));
-            Value::String(format!("\\x{}", hex.collect::<String>()))
+            let mut hex = String::with_capacity(bytes.len() * 2 + 2);
+            hex.push_str("\\x");
+            for byte in bytes {
+                for half in [byte >> 4, byte & 0xf] {
+                    hex.extend(char::from_digit(u32::from(half), 16));
+                }
+            }
+            Value::String(hex)
         }
     }
 }

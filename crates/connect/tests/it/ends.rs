@@ -126,3 +126,150 @@ async fn sqlite_is_interrupted() {
     let error = shop.run_as(query(ENDLESS, &cancel)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
 }
+
+/// A step of SQLite that looks for a text in another one for this long, whatever the machine: nothing
+/// interrupts it.
+fn one_long_step(takes: Duration) -> String {
+    let step = |bytes: u32| {
+        let half = bytes / 2;
+        format!("SELECT instr(printf('%.*c', {bytes}, 'a'), printf('%.*c', {half}, 'a') || 'b')")
+    };
+    let sample = 100_000;
+    let connection = rusqlite::Connection::open_in_memory().unwrap();
+    let began = std::time::Instant::now();
+    let found = connection.query_row(&step(sample), [], |row| row.get::<_, i64>(0));
+    assert_eq!(found.unwrap(), 0);
+    // It takes four times as long for twice the text.
+    let longer = takes.as_micros() * 100 / began.elapsed().as_micros();
+    step(sample * u32::try_from(longer.isqrt()).unwrap() / 10)
+}
+
+#[tokio::test]
+async fn sqlite_keeps_its_place_until_it_has_really_ended() {
+    let shop = Shop::sqlite(Like {
+        connections: 1,
+        ..Like::default()
+    });
+    let long = one_long_step(Duration::from_secs(5));
+    let cancel = CancellationToken::new();
+    let shortly = |statement| DatabaseQuery {
+        within: Duration::from_millis(100),
+        ..query(statement, &cancel)
+    };
+    let began = std::time::Instant::now();
+    let error = shop.run_as(shortly(&long)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    assert!(error.message().contains("has not yet"), "{error}");
+    let told = began.elapsed();
+    assert!(told < Duration::from_secs(3), "{told:?}");
+    // It still runs, and nothing else runs in its place.
+    let error = shop.run_as(shortly("SELECT 1")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.message().contains("not started"), "{error}");
+    shop.run("SELECT 1").await.unwrap();
+    println!("told after {told:?}, ended after {:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_frees_no_place_before_the_end() {
+    let shop = Shop::sqlite(Like {
+        connections: 1,
+        ..Like::default()
+    });
+    let long = one_long_step(Duration::from_secs(3));
+    let cancel = CancellationToken::new();
+    let gone = tokio::time::timeout(Duration::from_millis(200), shop.run(&long)).await;
+    assert!(gone.is_err());
+    let asked = DatabaseQuery {
+        within: Duration::from_millis(100),
+        ..query("SELECT 1", &cancel)
+    };
+    let error = shop.run_as(asked).await.unwrap_err();
+    assert!(error.message().contains("not started"), "{error}");
+    shop.run("SELECT 1").await.unwrap();
+}
+
+/// What an interrupt before the first step is lost on.
+#[tokio::test]
+async fn a_statement_that_is_stopped_early_does_not_run() {
+    let shop = Shop::sqlite(Like::default());
+    for after in 0..40 {
+        let cancel = CancellationToken::new();
+        let asked = query(ENDLESS, &cancel);
+        let stopping = async {
+            tokio::time::sleep(Duration::from_micros(after * 50)).await;
+            cancel.cancel();
+        };
+        let (ended, ()) = tokio::join!(shop.run_as(asked), stopping);
+        let error = ended.unwrap_err();
+        assert_eq!(error.message(), "the statement was cancelled");
+    }
+}
+
+/// Whoever takes rows never takes the second batch.
+struct Stuck;
+
+impl haft_contract::ops::TakeRows for Stuck {
+    fn columns(&mut self, _: &[String]) {}
+
+    fn rows(
+        &mut self,
+        _: Vec<Vec<serde_json::Value>>,
+    ) -> haft_contract::BoxFuture<'_, haft_contract::ops::WantedRows> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn rows_that_nobody_takes_do_not_outlast_the_call() {
+    let shop = Shop::sqlite(Like::default());
+    let cancel = CancellationToken::new();
+    let asked = DatabaseQuery {
+        within: Duration::from_millis(200),
+        ..query("SELECT id FROM orders", &cancel)
+    };
+    let mut stuck = Stuck;
+    let ended = shop.databases.query(asked, &mut stuck);
+    let ended = tokio::time::timeout(Duration::from_secs(10), ended).await;
+    let error = ended.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    assert!(!error.message().contains("has not yet"), "{error}");
+}
+
+#[tokio::test]
+async fn a_change_waits_for_another_writer_only_until_it_is_stopped() {
+    let shop = Shop::sqlite(Like {
+        writable: true,
+        ..Like::default()
+    });
+    let other = rusqlite::Connection::open(shop.file.as_ref().unwrap()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let cancel = CancellationToken::new();
+    let change = |within| DatabaseQuery {
+        writes: true,
+        expect_rows: Some(1),
+        within,
+        ..query("UPDATE orders SET status = 'x' WHERE id = 1", &cancel)
+    };
+    let shortly = Duration::from_millis(300);
+    let error = shop.run_as(change(shortly)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    assert!(!error.message().contains("has not yet"), "{error}");
+    // One who reads is in the way of the commit alone.
+    other
+        .execute_batch("ROLLBACK; BEGIN; SELECT * FROM orders")
+        .unwrap();
+    let error = shop.run_as(change(shortly)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    assert!(!error.message().contains("has not yet"), "{error}");
+    other.execute_batch("ROLLBACK").unwrap();
+    assert!(
+        shop.asked("SELECT count(*) FROM orders WHERE status = 'x'")
+            .contains("(0)")
+    );
+    shop.run_as(change(Duration::from_secs(30))).await.unwrap();
+    assert!(
+        shop.asked("SELECT count(*) FROM orders WHERE status = 'x'")
+            .contains("(1)")
+    );
+}

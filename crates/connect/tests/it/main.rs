@@ -16,6 +16,8 @@ mod changes;
 mod ends;
 mod million;
 mod rows;
+mod sizes;
 mod sources;
 mod support;
 mod tool;
+mod views;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio_postgres::NoTls;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Like, SERVER, Shop, query};
+use crate::support::{Like, SERVER, Shop, peak, query};
 
 const STATEMENT: &str = "SELECT i, i * 1.5::float8, 'a text of some length ' || i FROM generate_series(1, 1000000) AS i";
 
@@ -32,16 +32,6 @@ impl TakeRows for Counting {
         self.bytes += texts.sum::<usize>();
         Box::pin(async { WantedRows::More })
     }
-}
-
-/// The most memory this process has had, in kilobytes.
-fn peak() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmHWM"))
-        .unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 #[tokio::test]

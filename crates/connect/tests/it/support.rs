@@ -255,3 +255,13 @@ impl TakeRows for Taken {
         Box::pin(async { WantedRows::More })
     }
 }
+
+/// The most memory this process has had, in kilobytes.
+pub(crate) fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM"))
+        .unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
