@@ -8,6 +8,7 @@ use crate::{
     main_content::Selection,
     tag::Tag,
     tree::{Attribute, NodeContent, NodeId, Tree},
+    unseen::seen_text,
 };
 
 /// The longest address of a link that is written.
@@ -120,7 +121,7 @@ impl InlineContext<'_> {
 
     fn code(&self, id: NodeId, to: &mut InlineText) {
         let mut inner = InlineText::default();
-        inner.push(&self.tree.text_of(id));
+        inner.push(&seen_text(self.tree, id));
         to.hidden += inner.hidden;
         if self.is_plain {
             to.text.push_str(&inner.text);

@@ -33,6 +33,7 @@ mod page;
 mod table;
 mod tag;
 mod tree;
+mod unseen;
 mod writer;
 
 pub use outline::Heading;

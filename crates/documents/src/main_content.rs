@@ -9,6 +9,7 @@ use crate::{
     Extractor,
     tag::Tag,
     tree::{Attribute, NodeContent, NodeId, Tree},
+    unseen::is_hidden,
 };
 
 /// A block of text with fewer characters than this is no prose. Characters of scripts that write a
@@ -102,30 +103,6 @@ fn top_down(tree: &Tree, is_it: impl Fn(NodeId) -> bool) -> Vec<bool> {
         marks.push(inherited || is_it(id));
     }
     marks
-}
-
-fn is_hidden(tree: &Tree, id: NodeId) -> bool {
-    if tree.attribute(id, Attribute::Hidden).is_some()
-        || tree.attribute(id, Attribute::AriaHidden) == Some("true")
-        || (tree.tag(id) == Some(Tag::Input)
-            && tree.attribute(id, Attribute::Type) == Some("hidden"))
-    {
-        return true;
-    }
-    let Some(style) = tree.attribute(id, Attribute::Style) else {
-        return false;
-    };
-    let style: String = style
-        .chars()
-        .filter(|c| !c.is_whitespace())
-        .map(|c| c.to_ascii_lowercase())
-        .collect();
-    style.split(';').any(|rule| {
-        matches!(
-            rule.trim_end_matches("!important"),
-            "display:none" | "visibility:hidden" | "opacity:0" | "font-size:0" | "font-size:0px"
-        )
-    })
 }
 
 /// Words in a class or an id of what is on every page of a site.

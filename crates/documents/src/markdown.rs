@@ -7,6 +7,7 @@ use crate::{
     main_content::Selection,
     tag::Tag,
     tree::{Attribute, NodeContent, NodeId, Tree},
+    unseen::is_hidden,
     writer::{Gap, Writer},
 };
 
@@ -260,7 +261,7 @@ impl<'p> PageWriter<'p> {
                 crate::hidden_text::push_shown(to, text, &mut self.hidden);
             }
             Some(NodeContent::Element(tag, _)) => {
-                if tag.is_silent() || is_line_number(tree, id) {
+                if tag.is_silent() || is_hidden(tree, id) || is_line_number(tree, id) {
                     return;
                 }
                 if *tag == Tag::Br {

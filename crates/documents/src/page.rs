@@ -92,16 +92,17 @@ fn source(mut text: String, headings: Vec<Heading>, extractor: Extractor) -> Rea
         cut.push(Cut::Text);
     }
     let mut hidden_characters = 0;
-    if text.chars().any(hidden_text::hides) {
+    let is_suspect = text.chars().any(hidden_text::is_suspect);
+    if is_suspect {
         let mut shown = String::with_capacity(text.len());
         hidden_text::push_shown(&mut shown, &text, &mut hidden_characters);
         text = shown;
     }
     ReadableText {
-        headings: if hidden_characters == 0 {
-            headings
-        } else {
+        headings: if is_suspect {
             outline_again(&text, extractor)
+        } else {
+            headings
         },
         text,
         title: None,
@@ -115,7 +116,7 @@ fn source(mut text: String, headings: Vec<Heading>, extractor: Extractor) -> Rea
     }
 }
 
-/// The headings of a text that became shorter.
+/// The headings of a text that was changed.
 fn outline_again(text: &str, extractor: Extractor) -> Vec<Heading> {
     match extractor {
         Extractor::ServerMarkdown => outline::of_markdown(text),

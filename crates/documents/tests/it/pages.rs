@@ -190,8 +190,51 @@ fn what_nobody_sees_is_not_read() {
          <p>a\u{200b}b\u{202e}c\u{200d}d</p>"
     );
     let reading = html(&page, Form::Markdown);
-    assert_eq!(reading.text, "Seen.\n\nabc\u{200d}d\n");
-    assert_eq!(reading.hidden_characters, 8);
+    assert_eq!(reading.text, "Seen.\n\nabcd\n");
+    assert_eq!(reading.hidden_characters, 9);
+    check(
+        "<p>a <code>b<i hidden>1</i></code><pre>c<i style='color:transparent'>2</i></pre>\
+         <p style='position:absolute;left:-9999px'>3</p><p>d<span style='font-size:1px'>4</span></p>\
+         <p style='color:#fff;background:#ffffff'>5</p>",
+        "a `b`\n\n```\nc\n```\n\nd\n",
+    );
+}
+
+#[test]
+fn what_hides_is_gone_from_every_form_and_the_title() {
+    let tags = "\u{e0049}\u{e0067}\u{202e}\u{fe01}\u{200d}";
+    let page = format!(
+        "<title>T{tags}ea</title><h1>O{tags}ne</h1><p>t{tags}wo <code>x{tags}y</code></p>\
+         <pre>p{tags}q</pre><img src=/i.png alt='a{tags}b'>"
+    );
+    for (kind, form) in [
+        (Kind::Html, Form::Markdown),
+        (Kind::Html, Form::Text),
+        (Kind::Html, Form::Raw),
+        (Kind::Markdown, Form::Markdown),
+        (Kind::Plain, Form::Text),
+    ] {
+        let reading = read(&Document {
+            bytes: page.as_bytes(),
+            kind,
+            charset: Some("utf-8"),
+            url: "https://example.com/",
+            form,
+        });
+        assert!(reading.text.is_ascii(), "{form:?}: {}", reading.text);
+        assert!(reading.hidden_characters >= 20, "{form:?}");
+        assert!(reading.title.unwrap_or_default().is_ascii());
+    }
+}
+
+#[test]
+fn what_writing_needs_is_kept() {
+    let text = "नमस्ते क्\u{200d}ष, می\u{200c}خواهم, שלום, 👩\u{200d}❤\u{fe0f}\u{200d}👨";
+    for form in [Form::Markdown, Form::Text] {
+        let reading = html(&format!("<p>{text}</p>"), form);
+        assert_eq!(reading.text.trim_end(), text);
+        assert_eq!(reading.hidden_characters, 0);
+    }
 }
 
 #[test]
