@@ -1,9 +1,10 @@
 //! `read_output`: pages and searches the output an earlier call spilled.
 //!
 //! Spilled output can be gigabytes in one line: everything here works in bounded buffers, and
-//! patterns run on a linear-time engine with a size limit.
+//! patterns run on a linear-time engine with a size limit. What a stranger wrote is shown between the
+//! same two lines as in the result it was cut from, whichever part of it is shown.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::sync::Arc;
 
 use haft_contract::{
     CallContext, CallId, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Tool,
@@ -18,6 +19,7 @@ use crate::{
     text::{
         heavy::{Stop, WorkStopped, off_thread},
         paging::{self, ByteSource, PAGE_BYTES, PAGE_LINES, PageRequest, Paged, SEEK_BYTES, Start},
+        untrusted,
     },
 };
 
@@ -81,6 +83,9 @@ pub struct ReadOutputOutput {
     /// What the model reads. Not repeated in the structured output.
     #[serde(skip)]
     text: String,
+    /// Where to go on, or that nothing was found: the last line, after the text.
+    #[serde(skip)]
+    note: Option<String>,
 }
 
 impl Tool for ReadOutputTool {
@@ -113,19 +118,39 @@ impl Tool for ReadOutputTool {
         cx: CallContext<NoProgress>,
     ) -> Result<ReadOutputOutput, ToolError> {
         let artifact = cx.spilled().open(parse_call(&input.call)?).await?;
-        match &input.pattern {
-            None => page(&input, artifact, &cx).await,
-            Some(pattern) => search(&input, compile(pattern)?, artifact, &cx).await,
+        let source = Spilled(artifact);
+        let first = source
+            .read_at(0, untrusted::START_BYTES, Vec::new())
+            .await?;
+        let mut output = match &input.pattern {
+            None => page(&input, &source, &cx).await,
+            Some(pattern) => search(&input, compile(pattern)?, &source, &cx).await,
+        }?;
+        if untrusted::begins(&first) && !output.text.is_empty() {
+            output.text = untrusted::wrap(&cx.call().to_string(), &output.text);
         }
+        Ok(output)
     }
 
     fn render(&self, output: &ReadOutputOutput) -> Vec<Content> {
-        vec![Content::text(output.text.clone())]
+        let mut text = output.text.clone();
+        if let Some(note) = &output.note {
+            end_line(&mut text);
+            text.push_str(note);
+        }
+        vec![Content::text(text)]
     }
 }
 
 /// Spilled output as a source of bytes.
 struct Spilled(Arc<dyn ReadArtifact>);
+
+impl Spilled {
+    /// Bytes of all of it.
+    fn size(&self) -> u64 {
+        self.0.id().bytes
+    }
+}
 
 impl ByteSource for Spilled {
     async fn read_at(&self, offset: u64, len: usize, _: Vec<u8>) -> Result<Vec<u8>, ToolError> {
@@ -164,17 +189,15 @@ fn compile(pattern: &str) -> Result<Regex, ToolError> {
 
 async fn page(
     input: &ReadOutputInput,
-    artifact: Arc<dyn ReadArtifact>,
+    source: &Spilled,
     cx: &CallContext<NoProgress>,
 ) -> Result<ReadOutputOutput, ToolError> {
-    let size = artifact.id().bytes;
     let request = PageRequest {
         line: input.offset.max(1),
         column: input.column,
         lines: input.limit.clamp(1, PAGE_LINES),
     };
-    let source = Spilled(artifact);
-    match paging::read_page(&source, request, Start::default(), cx.cancel()).await? {
+    match paging::read_page(source, request, Start::default(), cx.cancel()).await? {
         Paged::PastEnd { lines } => Err(ToolError::invalid_input(format!(
             "the output has {lines} lines; line {} is past its end",
             input.offset
@@ -182,42 +205,31 @@ async fn page(
         .at("/offset")
         .hint("ask for a smaller `offset`")),
         Paged::PastLine { bytes } => Err(paging::past_line(input.offset, bytes, input.column)),
-        Paged::Page(page) => {
-            let mut text = String::from_utf8_lossy(&page.bytes).into_owned();
-            if let Some(next) = page.next {
-                end_line(&mut text);
-                // Writing to a `String` cannot fail.
-                let _ = if next.column > 0 {
-                    write!(
-                        text,
-                        "[the line goes on; continue with offset={} column={}]",
-                        next.line, next.column
-                    )
-                } else {
-                    write!(text, "[continue with offset={}]", next.line)
-                };
-            }
-            Ok(ReadOutputOutput {
-                size,
-                lines: page.lines,
-                next_offset: page.next.map(|next| next.line),
-                next_column: page
-                    .next
-                    .and_then(|next| (next.column > 0).then_some(next.column)),
-                text,
-            })
-        }
+        Paged::Page(page) => Ok(ReadOutputOutput {
+            size: source.size(),
+            lines: page.lines,
+            next_offset: page.next.map(|next| next.line),
+            next_column: page
+                .next
+                .and_then(|next| (next.column > 0).then_some(next.column)),
+            text: String::from_utf8_lossy(&page.bytes).into_owned(),
+            note: page.next.map(|next| match next.column {
+                0 => format!("[continue with offset={}]", next.line),
+                column => format!(
+                    "[the line goes on; continue with offset={} column={column}]",
+                    next.line
+                ),
+            }),
+        }),
     }
 }
 
 async fn search(
     input: &ReadOutputInput,
     pattern: Regex,
-    artifact: Arc<dyn ReadArtifact>,
+    source: &Spilled,
     cx: &CallContext<NoProgress>,
 ) -> Result<ReadOutputOutput, ToolError> {
-    let size = artifact.id().bytes;
-    let source = Spilled(artifact);
     let mut matches = Matches {
         pattern,
         from: input.offset.max(1),
@@ -246,7 +258,7 @@ async fn search(
             break;
         }
     }
-    Ok(matches.output(size))
+    Ok(matches.output(source.size()))
 }
 
 struct Matches {
@@ -316,18 +328,15 @@ impl Matches {
         self.text.push('\n');
     }
 
-    fn output(mut self, size: u64) -> ReadOutputOutput {
-        if self.found == 0 {
-            self.text.push_str("[no line matches]");
-        }
-        if let Some(next) = self.stopped_at {
-            let _ = write!(self.text, "[there is more; continue with offset={next}]");
-        }
+    fn output(self, size: u64) -> ReadOutputOutput {
+        let none = || (self.found == 0).then(|| "[no line matches]".to_owned());
+        let more = |next| format!("[there is more; continue with offset={next}]");
         ReadOutputOutput {
             size,
             lines: self.found,
             next_offset: self.stopped_at,
             next_column: None,
+            note: self.stopped_at.map(more).or_else(none),
             text: self.text,
         }
     }
@@ -374,10 +383,9 @@ mod tests {
             matches.take(line.as_bytes());
         }
         let output = matches.output(9);
-        assert_eq!(
-            output.text,
-            "3: bb\n[there is more; continue with offset=4]"
-        );
+        assert_eq!(output.text, "3: bb\n");
+        let note = output.note.as_deref();
+        assert_eq!(note, Some("[there is more; continue with offset=4]"));
         assert_eq!(output.next_offset, Some(4));
     }
 }

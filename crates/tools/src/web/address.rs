@@ -10,6 +10,9 @@ const MAX_ADDRESS: usize = 2048;
 /// How much of an address an error shows.
 const SHOWN: usize = 120;
 
+/// The longest name of what is at an address.
+const MAX_NAME: usize = 60;
+
 /// An address that a request can go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PageAddress {
@@ -96,8 +99,13 @@ impl PageAddress {
             .url
             .path_segments()
             .and_then(|mut parts| parts.next_back());
-        let last = last.filter(|last| !last.is_empty()).unwrap_or("document");
-        last.chars().take(SHOWN).collect()
+        let last = last.unwrap_or_default().chars().take(MAX_NAME);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        let name: String = last.map(|c| if is_plain(c) { c } else { '_' }).collect();
+        if name.is_empty() {
+            return "document".to_owned();
+        }
+        name
     }
 
     pub(super) fn as_str(&self) -> &str {

@@ -6,13 +6,16 @@ use std::time::Duration;
 use haft_contract::{
     CallContext, ErrorKind, NoProgress, ToolError,
     host::ArtifactId,
-    ops::{DocumentForm, DocumentKind, DocumentText, Fetch, FetchResponse, UntrustedDocument},
+    ops::{DocumentForm, DocumentText, Fetch, FetchResponse, OpsError, UntrustedDocument},
 };
 
-use super::address::PageAddress;
+use super::{
+    address::PageAddress,
+    media_type::{content_type, document_kind, document_type, other_type},
+};
 use crate::{
     files::media::{Media, MediaClass},
-    text::encoding,
+    text::untrusted,
 };
 
 /// The most redirects within one server that are followed.
@@ -25,15 +28,12 @@ const ACCEPT: &str =
 /// Time that is left for reading a page once it has arrived.
 const READING_TIME: Duration = Duration::from_secs(6);
 
-/// How much of what a server sent an error shows.
-const SHOWN: usize = 80;
-
 /// A page that was fetched.
 #[derive(Debug)]
 pub(super) struct Page {
     /// Where it was found in the end.
     pub(super) url: String,
-    pub(super) media_type: String,
+    pub(super) media_type: &'static str,
     pub(super) body: PageBody,
     /// How many bytes were fetched.
     pub(super) bytes: u64,
@@ -146,13 +146,18 @@ async fn request(
         response = fetching => response,
     };
     response.map_err(|error| match error.kind() {
-        ErrorKind::LimitExceeded => ToolError::from(error)
+        ErrorKind::LimitExceeded => said_plainly(&error)
             .hint("fetch a part of it, or download it with `bash` where that may reach the host"),
         ErrorKind::Denied => {
-            ToolError::from(error).hint("another address of that kind is refused too")
+            said_plainly(&error).hint("another address of that kind is refused too")
         }
-        _ => ToolError::from(error),
+        _ => said_plainly(&error),
     })
+}
+
+/// Why it went wrong. A server has a part in that: its certificate names hosts.
+fn said_plainly(error: &OpsError) -> ToolError {
+    ToolError::new(error.kind(), untrusted::in_sentence(error.message()))
 }
 
 async fn page(
@@ -178,7 +183,7 @@ async fn page(
         }
         return Ok(Page {
             url,
-            media_type: media.mime.to_owned(),
+            media_type: media.mime,
             bytes,
             kept: response.kept,
             body: PageBody::Media {
@@ -189,7 +194,7 @@ async fn page(
         });
     }
     let Some(kind) = document_kind(&essence, &response.body) else {
-        let shown = if essence.is_empty() { "data" } else { &essence };
+        let shown = other_type(&essence);
         return Err(failed(address, &format!("it is {shown}, not text"))
             .hint("download it with `bash` where that may reach the host"));
     };
@@ -203,7 +208,7 @@ async fn page(
     };
     let text = cx.documents().read(document).await.map_err(|error| {
         let kind = error.kind();
-        let error = ToolError::from(error);
+        let error = said_plainly(&error);
         match (kind, form) {
             (
                 ErrorKind::LimitExceeded | ErrorKind::TimedOut,
@@ -213,11 +218,7 @@ async fn page(
         }
     })?;
     Ok(Page {
-        media_type: if essence.is_empty() {
-            "text/html".to_owned()
-        } else {
-            essence
-        },
+        media_type: document_type(&essence, kind),
         url,
         bytes,
         kept: response.kept,
@@ -228,58 +229,6 @@ async fn page(
 fn header<'r>(response: &'r FetchResponse, wanted: &str) -> Option<&'r str> {
     let found = response.headers.iter().find(|(name, _)| name == wanted);
     found.map(|(_, value)| value.as_str())
-}
-
-/// The media type and the charset of a `content-type`.
-fn content_type(value: &str) -> (String, Option<String>) {
-    let mut parts = value.split(';');
-    let essence = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
-    let is_type = |c: char| c.is_ascii_alphanumeric() || "/+-._".contains(c);
-    let essence = if essence.len() <= SHOWN && essence.chars().all(is_type) {
-        essence
-    } else {
-        String::new()
-    };
-    let charset = parts.find_map(|part| {
-        let (name, value) = part.split_once('=')?;
-        name.trim()
-            .eq_ignore_ascii_case("charset")
-            .then(|| value.trim().to_owned())
-    });
-    (essence, charset)
-}
-
-/// What kind of text it is, if it is text.
-fn document_kind(essence: &str, bytes: &[u8]) -> Option<DocumentKind> {
-    match essence {
-        "text/html" | "application/xhtml+xml" => Some(DocumentKind::Html),
-        "text/markdown" | "text/x-markdown" => Some(DocumentKind::Markdown),
-        _ if essence.starts_with("text/") => Some(DocumentKind::Plain),
-        "application/json"
-        | "application/xml"
-        | "application/javascript"
-        | "application/ecmascript"
-        | "application/toml"
-        | "application/yaml"
-        | "application/x-yaml"
-        | "application/sql"
-        | "application/x-sh"
-        | "image/svg+xml"
-        | "application/x-ndjson" => Some(DocumentKind::Plain),
-        _ if essence.ends_with("+json") || essence.ends_with("+xml") => Some(DocumentKind::Plain),
-        "" | "application/octet-stream" => {
-            let start = bytes.get(..bytes.len().min(1024)).unwrap_or(bytes);
-            let lower = start.trim_ascii_start().to_ascii_lowercase();
-            let is_page = [&b"<!doctype html"[..], b"<html", b"<head", b"<body"]
-                .iter()
-                .any(|mark| lower.starts_with(mark));
-            if is_page {
-                return Some(DocumentKind::Html);
-            }
-            (!encoding::is_binary(start)).then_some(DocumentKind::Plain)
-        }
-        _ => None,
-    }
 }
 
 /// Why an answer is no page.
@@ -301,14 +250,10 @@ fn refused(address: &PageAddress, response: &FetchResponse) -> ToolError {
         ),
     };
     let mut message = format!("`{}` answered with status {status}", address.host);
-    if let Some(wait) = header(response, "retry-after") {
-        let wait: String = wait
-            .chars()
-            .filter(char::is_ascii_graphic)
-            .take(SHOWN)
-            .collect();
-        message.push_str(", and to come back after ");
-        message.push_str(&wait);
+    // A number, or nothing: a date would be a sentence of the server's.
+    let wait = header(response, "retry-after").and_then(|wait| wait.trim().parse::<u32>().ok());
+    if let Some(seconds) = wait {
+        message.push_str(&format!(", and to come back after {seconds} s"));
     }
     ToolError::new(kind, message).at("/url").hint(hint)
 }
@@ -316,33 +261,4 @@ fn refused(address: &PageAddress, response: &FetchResponse) -> ToolError {
 fn failed(address: &PageAddress, why: &str) -> ToolError {
     let message = format!("nothing can be shown from `{}`: {why}", address.host);
     ToolError::new(ErrorKind::Unavailable, message).at("/url")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_type_of_an_answer_is_what_it_says_or_what_it_begins_with() {
-        let kind = |value: &str, bytes: &[u8]| document_kind(&content_type(value).0, bytes);
-        assert_eq!(
-            kind("text/html; charset=utf-8", b""),
-            Some(DocumentKind::Html)
-        );
-        assert_eq!(kind("Text/Markdown", b""), Some(DocumentKind::Markdown));
-        assert_eq!(
-            kind("application/problem+json", b""),
-            Some(DocumentKind::Plain)
-        );
-        assert_eq!(kind("", b"\n <!DOCTYPE HTML><p>"), Some(DocumentKind::Html));
-        assert_eq!(
-            kind("application/octet-stream", b"plain"),
-            Some(DocumentKind::Plain)
-        );
-        assert_eq!(kind("application/octet-stream", b"\0\x01\x02\0"), None);
-        assert_eq!(kind("application/zip", b"text"), None);
-        assert_eq!(kind("a b\r\nc: d", b"\0"), None);
-        let (_, charset) = content_type("text/html; x=y; Charset=\"Shift_JIS\"");
-        assert_eq!(charset.as_deref(), Some("\"Shift_JIS\""));
-    }
 }

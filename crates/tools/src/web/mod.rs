@@ -6,3 +6,4 @@ pub mod web_fetch;
 mod address;
 mod answer;
 mod copies;
+mod media_type;

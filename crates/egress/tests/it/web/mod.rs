@@ -5,6 +5,7 @@ mod documents;
 mod hostile;
 mod pages;
 mod site;
+mod untrusted;
 
 use std::{path::Path, sync::Arc};
 
@@ -16,7 +17,10 @@ use haft_contract::{
 use haft_egress::{AdmissionScope, Network, OwnHosts, SystemResolver};
 use haft_sandbox::{helper::Helper, reader::ConfinedReader};
 use haft_testkit::{Harness, harness::HarnessBuilder, helper_program, memory};
-use haft_tools::web::web_fetch::{WebFetchConfig, WebFetchTool};
+use haft_tools::{
+    output::read_output::ReadOutputTool,
+    web::web_fetch::{WebFetchConfig, WebFetchTool},
+};
 use serde_json::json;
 
 /// A runtime with `web_fetch` over this network.
@@ -32,7 +36,10 @@ fn stage(
         documents: Arc::new(ConfinedReader::new(helper, Path::new("/nonexistent"))),
         ..World::none()
     };
-    Harness::on(operations).tools(vec![erase(WebFetchTool::configured(config)).unwrap()])
+    Harness::on(operations).tools(vec![
+        erase(WebFetchTool::configured(config)).unwrap(),
+        erase(ReadOutputTool).unwrap(),
+    ])
 }
 
 /// The same where the operator has named these ports of this machine.
