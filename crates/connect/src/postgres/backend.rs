@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use haft_contract::{ErrorKind, ops::OpsError};
-use tokio_postgres::{CancelToken, Client, NoTls};
+use tokio_postgres::{CancelToken, Client, NoTls, config::Config};
 
-use super::{PostgresSource, tls::VerifiedTls};
+use super::{PostgresSource, plain, tls::VerifiedTls};
 
 /// How long the end of a process is waited for: less than a stopped call has.
 const END_WAIT: Duration = Duration::from_millis(1_300);
@@ -43,6 +43,15 @@ impl<'s> Backend<'s> {
         client.ok_or_else(|| OpsError::new(ErrorKind::Internal, "the connection was ended"))
     }
 
+    /// Cancels what runs, and does not wait until it has ended.
+    pub(super) async fn cancel(&self) {
+        if let Some(client) = &self.client {
+            let cancel = client.cancel_token();
+            let sent = send_cancel(&cancel, self.source.tls.as_ref(), &self.source.config);
+            drop(tokio::time::timeout(END_WAIT, sent).await);
+        }
+    }
+
     /// Ends a transaction that only read. The process ends with the connection.
     pub(super) async fn roll_back(mut self) {
         if let Some(client) = self.client.take() {
@@ -69,7 +78,7 @@ impl<'s> Backend<'s> {
         let cancel = client.cancel_token();
         let gone = async {
             let (cancelled, watching) = tokio::join!(
-                send_cancel(&cancel, self.source.tls.as_ref()),
+                send_cancel(&cancel, self.source.tls.as_ref(), &self.source.config),
                 self.source.connect()
             );
             drop(client);
@@ -101,9 +110,10 @@ impl Drop for Backend<'_> {
         if let Some(client) = self.client.take() {
             let cancel = client.cancel_token();
             let tls = self.source.tls.clone();
+            let config = self.source.config.clone();
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
                 runtime.spawn(async move {
-                    let sent = send_cancel(&cancel, tls.as_ref());
+                    let sent = send_cancel(&cancel, tls.as_ref(), &config);
                     drop(tokio::time::timeout(END_WAIT, sent).await);
                     drop(client);
                 });
@@ -115,10 +125,15 @@ impl Drop for Backend<'_> {
 async fn send_cancel(
     cancel: &CancelToken,
     tls: Option<&VerifiedTls>,
+    config: &Config,
 ) -> Result<(), tokio_postgres::Error> {
     match tls {
         Some(tls) => cancel.cancel_query(tls.clone()).await,
-        None => cancel.cancel_query(NoTls).await,
+        // Whoever waits for the end sees that a server which cannot be reached was not told.
+        None => match plain::socket(config).await {
+            Ok(socket) => cancel.cancel_query_raw(socket, NoTls).await,
+            Err(_) => Ok(()),
+        },
     }
 }
 

@@ -7,8 +7,10 @@
 
 mod backend;
 mod called_names;
+mod capped;
 mod estimate;
 mod failure;
+mod plain;
 mod role;
 mod run;
 mod schema;
@@ -21,7 +23,7 @@ use std::{net::IpAddr, sync::Arc};
 use haft_contract::secret::{ReadSecret, SecretReference};
 use tokio_postgres::config::{Config, Host, SslMode};
 
-use self::tls::VerifiedTls;
+use self::{capped::TooLarge, tls::VerifiedTls};
 use crate::settings::PostgresSettings;
 
 /// A PostgreSQL server and how to log in.
@@ -32,6 +34,8 @@ pub(crate) struct PostgresSource {
     password: Option<SecretReference>,
     secrets: Arc<dyn ReadSecret>,
     schema: String,
+    /// Counts connections that ended because a message of the server was too large.
+    too_large: TooLarge,
 }
 
 impl PostgresSource {
@@ -62,9 +66,13 @@ impl PostgresSource {
             return Err("is on another machine, so it must be encrypted".to_owned());
         }
         let encrypted = settings.encrypted && !sockets;
+        let too_large = TooLarge::default();
         let tls = if encrypted {
             config.ssl_mode(SslMode::Require);
-            Some(VerifiedTls::new(settings.ca_file.as_deref())?)
+            Some(VerifiedTls::new(
+                settings.ca_file.as_deref(),
+                too_large.clone(),
+            )?)
         } else {
             config.ssl_mode(SslMode::Disable);
             None
@@ -76,6 +84,7 @@ impl PostgresSource {
             password: settings.password.clone(),
             secrets: Arc::clone(secrets),
             schema: settings.schema.clone(),
+            too_large,
         })
     }
 }

@@ -1,8 +1,9 @@
 //! Running a statement: a query as a cursor that a limit stops, a change with the
 //! number of its rows asserted.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
+use futures_util::TryStreamExt as _;
 use haft_contract::{
     ErrorKind,
     ops::{DatabaseQuery, OpsError, StatementEnd, TakeRows, WantedRows},
@@ -17,14 +18,15 @@ use super::{
     failure::failed,
     value::{TextParameter, ValueKind},
 };
-use crate::{batch::BATCH_ROWS, halt::Halt, sql::SqlReading};
+use crate::{
+    batch::{BATCH_BYTES, BATCH_ROWS, RowSize, too_large},
+    halt::Halt,
+    sql::SqlReading,
+};
 
 /// How long the rows of one request may take to arrive before fewer are asked for: whoever watches
 /// sees rows at least this often, as far as the database finds them.
 const BATCH_WAIT: Duration = Duration::from_millis(100);
-
-/// How many bytes of rows one request should bring.
-const BATCH_BYTES: usize = 1024 * 1024;
 
 impl PostgresSource {
     /// Runs a query, and hands its rows on as they are found.
@@ -39,7 +41,7 @@ impl PostgresSource {
         let run = async {
             let client = backend.client()?;
             self.check_called(client, &reading.called).await?;
-            fetch_all(client, query, reading, rows).await
+            self.fetch_all(client, query, reading, rows).await
         };
         let ended = tokio::select! {
             biased;
@@ -47,10 +49,18 @@ impl PostgresSource {
             stop = halt.reached() => return Err(backend.end(stop).await),
         };
         match ended {
-            Ok(end) => {
+            Ok(fetched) => {
+                if fetched.unfinished {
+                    backend.cancel().await;
+                }
                 backend.roll_back().await;
-                Ok(end)
+                Ok(StatementEnd {
+                    stopped: fetched.stopped,
+                    ..StatementEnd::default()
+                })
             }
+            // The server may still be sending.
+            Err(error) if error.kind() == ErrorKind::LimitExceeded => Err(backend.end(error).await),
             Err(error) if error.kind() == ErrorKind::TimedOut => {
                 Err(backend.end(halt.timed_out()).await)
             }
@@ -134,66 +144,108 @@ pub(super) fn parameters(
     Ok(query.parameters.iter().map(TextParameter::new).collect())
 }
 
-async fn fetch_all(
-    client: &Client,
-    query: &DatabaseQuery<'_>,
-    reading: &SqlReading,
-    rows: &mut dyn TakeRows,
-) -> Result<StatementEnd, OpsError> {
-    // The server takes only a query here, and only one.
-    let declare = format!(
-        "DECLARE haft_rows NO SCROLL CURSOR FOR {}",
-        reading.statement
-    );
-    let declared = client.prepare(&declare).await;
-    let declared = declared.map_err(|error| failed(&error))?;
-    let parameters = parameters(query, declared.params().len())?;
-    let opened = client.execute_raw(&declared, parameters).await;
-    opened.map_err(|error| failed(&error))?;
-    let described = client.prepare("FETCH FORWARD 1 FROM haft_rows").await;
-    let described = described.map_err(|error| failed(&error))?;
-    let names: Vec<String> = described
-        .columns()
-        .iter()
-        .map(|column| column.name().to_owned())
-        .collect();
-    let kinds: Vec<ValueKind> = described
-        .columns()
-        .iter()
-        .map(|column| ValueKind::of(column.type_()))
-        .collect();
-    rows.columns(&names);
-    let mut wanted = 1;
-    loop {
-        let began = Instant::now();
+impl PostgresSource {
+    async fn fetch_all(
+        &self,
+        client: &Client,
+        query: &DatabaseQuery<'_>,
+        reading: &SqlReading,
+        rows: &mut dyn TakeRows,
+    ) -> Result<Fetched, OpsError> {
+        // The server takes only a query here, and only one.
+        let declare = format!(
+            "DECLARE haft_rows NO SCROLL CURSOR FOR {}",
+            reading.statement
+        );
+        let declared = client.prepare(&declare).await;
+        let declared = declared.map_err(|error| failed(&error))?;
+        let parameters = parameters(query, declared.params().len())?;
+        let opened = client.execute_raw(&declared, parameters).await;
+        opened.map_err(|error| failed(&error))?;
+        let described = client.prepare("FETCH FORWARD 1 FROM haft_rows").await;
+        let described = described.map_err(|error| failed(&error))?;
+        let columns: Vec<(String, ValueKind)> = described
+            .columns()
+            .iter()
+            .map(|column| (column.name().to_owned(), ValueKind::of(column.type_())))
+            .collect();
+        rows.columns(
+            &columns
+                .iter()
+                .map(|(name, _)| name.clone())
+                .collect::<Vec<_>>(),
+        );
+        let mut wanted = 1;
+        loop {
+            let began = Instant::now();
+            let fetched = self.fetch(client, wanted, &columns, rows).await?;
+            if fetched.stopped || fetched.rows < wanted {
+                return Ok(fetched);
+            }
+            wanted = next_batch(wanted, began.elapsed(), fetched.bytes);
+        }
+    }
+
+    /// Asks for so many rows, and hands them on when all are there or as many bytes as a batch has.
+    async fn fetch(
+        &self,
+        client: &Client,
+        wanted: usize,
+        columns: &[(String, ValueKind)],
+        rows: &mut dyn TakeRows,
+    ) -> Result<Fetched, OpsError> {
+        let ended_before = self.too_large.count();
+        let failed = |error: tokio_postgres::Error| {
+            // The connection ended before anything of the row was read, whoever asks for it.
+            if self.too_large.count() > ended_before && error.as_db_error().is_none() {
+                return too_large("a row is too large to be returned");
+            }
+            failed(&error)
+        };
         let fetch = format!("FETCH FORWARD {wanted} FROM haft_rows");
-        let messages = client.simple_query(&fetch).await;
-        let messages = messages.map_err(|error| failed(&error))?;
+        let mut arriving = pin!(client.simple_query_raw(&fetch).await.map_err(failed)?);
+        let mut fetched = Fetched::default();
+        let mut batch: Vec<Vec<Value>> = Vec::new();
         let mut bytes = 0;
-        let mut batch: Vec<Vec<Value>> = Vec::with_capacity(wanted);
-        for message in messages {
+        while let Some(message) = arriving.try_next().await.map_err(failed)? {
             let SimpleQueryMessage::Row(row) = message else {
                 continue;
             };
-            let values = kinds.iter().enumerate().map(|(column, kind)| {
-                let text = row.try_get(column).ok().flatten();
-                bytes += text.map_or(0, str::len);
-                kind.value(text)
-            });
-            batch.push(values.collect());
+            let mut size = RowSize::default();
+            let mut values = Vec::with_capacity(columns.len());
+            for (index, (name, kind)) in columns.iter().enumerate() {
+                let text = row.try_get(index).ok().flatten();
+                size.add(text.map_or(0, str::len), name)?;
+                values.push(kind.value(text));
+            }
+            batch.push(values);
+            bytes += size.bytes();
+            fetched.rows += 1;
+            fetched.bytes += size.bytes();
+            if bytes >= BATCH_BYTES {
+                bytes = 0;
+                if rows.rows(std::mem::take(&mut batch)).await == WantedRows::NoMore {
+                    (fetched.stopped, fetched.unfinished) = (true, true);
+                    return Ok(fetched);
+                }
+            }
         }
-        let found = batch.len();
-        if found > 0 && rows.rows(batch).await == WantedRows::NoMore {
-            return Ok(StatementEnd {
-                stopped: true,
-                ..StatementEnd::default()
-            });
+        if !batch.is_empty() {
+            fetched.stopped = rows.rows(batch).await == WantedRows::NoMore;
         }
-        if found < wanted {
-            return Ok(StatementEnd::default());
-        }
-        wanted = next_batch(wanted, began.elapsed(), bytes);
+        Ok(fetched)
     }
+}
+
+/// What one request brought.
+#[derive(Debug, Default)]
+struct Fetched {
+    rows: usize,
+    bytes: usize,
+    /// Whether no more rows are wanted.
+    stopped: bool,
+    /// Whether the server may still be sending some.
+    unfinished: bool,
 }
 
 /// How many rows to ask for next: more while they come fast, fewer while they are slow or large.

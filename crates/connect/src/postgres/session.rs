@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use haft_contract::{ErrorKind, ops::OpsError};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 
 use super::{
     PostgresSource,
     backend::Backend,
     failure::{failed, unreachable},
-    role,
+    plain, role,
 };
 use crate::halt::Halt;
 
@@ -45,15 +45,13 @@ impl PostgresSource {
             })?;
             config.password(secret.reveal());
         }
-        let unreachable = |error: &tokio_postgres::Error| unreachable(error);
         if let Some(tls) = &self.tls {
             let connected = config.connect(tls.clone()).await;
             let (client, connection) = connected.map_err(|error| unreachable(&error))?;
             tokio::spawn(async move { drop(connection.await) });
             Ok(client)
         } else {
-            let connected = config.connect(NoTls).await;
-            let (client, connection) = connected.map_err(|error| unreachable(&error))?;
+            let (client, connection) = plain::connect(&config, &self.too_large).await?;
             tokio::spawn(async move { drop(connection.await) });
             Ok(client)
         }

@@ -27,6 +27,8 @@ use tokio_rustls::{
     },
 };
 
+use super::capped::{Capped, TooLarge};
+
 /// The largest file of certificates: more than all authorities of a system.
 const MAX_ROOTS_BYTES: u64 = 4 << 20;
 
@@ -35,10 +37,13 @@ const PROTOCOL: &[u8] = b"postgresql";
 
 /// Makes encrypted connections.
 #[derive(Clone)]
-pub(super) struct VerifiedTls(TlsConnector);
+pub(super) struct VerifiedTls {
+    connector: TlsConnector,
+    too_large: TooLarge,
+}
 
 impl VerifiedTls {
-    pub(super) fn new(roots: Option<&Path>) -> Result<Self, String> {
+    pub(super) fn new(roots: Option<&Path>, too_large: TooLarge) -> Result<Self, String> {
         let failed = |reason: String| match roots {
             None => format!("cannot use the system's certificates: {reason}"),
             Some(path) => format!(
@@ -58,7 +63,10 @@ impl VerifiedTls {
         };
         let mut config = config.with_no_client_auth();
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
-        Ok(Self(TlsConnector::from(Arc::new(config))))
+        Ok(Self {
+            connector: TlsConnector::from(Arc::new(config)),
+            too_large,
+        })
     }
 }
 
@@ -95,7 +103,8 @@ impl MakeTlsConnect<Socket> for VerifiedTls {
 
     fn make_tls_connect(&mut self, host: &str) -> Result<Handshake, InvalidDnsNameError> {
         Ok(Handshake {
-            connector: self.0.clone(),
+            connector: self.connector.clone(),
+            too_large: self.too_large.clone(),
             host: ServerName::try_from(host)?.to_owned(),
         })
     }
@@ -104,6 +113,7 @@ impl MakeTlsConnect<Socket> for VerifiedTls {
 /// One handshake with the server that has this name.
 pub(super) struct Handshake {
     connector: TlsConnector,
+    too_large: TooLarge,
     host: ServerName<'static>,
 }
 
@@ -115,13 +125,16 @@ impl TlsConnect<Socket> for Handshake {
     fn connect(self, socket: Socket) -> Self::Future {
         Box::pin(async move {
             let stream = self.connector.connect(self.host, socket).await?;
-            Ok(EncryptedStream(Box::new(stream)))
+            Ok(EncryptedStream(Capped::new(
+                Box::new(stream),
+                self.too_large,
+            )))
         })
     }
 }
 
 /// An encrypted connection.
-pub(super) struct EncryptedStream(Box<ClientStream<Socket>>);
+pub(super) struct EncryptedStream(Capped<Box<ClientStream<Socket>>>);
 
 impl TlsStream for EncryptedStream {
     /// Nothing is bound: the certificate was verified, and a pooler between may have one of its own.
@@ -136,7 +149,7 @@ impl AsyncRead for EncryptedStream {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0).poll_read(context, into)
+        Pin::new(&mut self.0).poll_read(context, into)
     }
 }
 
@@ -146,7 +159,7 @@ impl AsyncWrite for EncryptedStream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.0).poll_write(context, bytes)
+        Pin::new(&mut self.0).poll_write(context, bytes)
     }
 
     fn poll_write_vectored(
@@ -154,7 +167,7 @@ impl AsyncWrite for EncryptedStream {
         context: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.0).poll_write_vectored(context, bytes)
+        Pin::new(&mut self.0).poll_write_vectored(context, bytes)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -162,10 +175,10 @@ impl AsyncWrite for EncryptedStream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0).poll_flush(context)
+        Pin::new(&mut self.0).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.0).poll_shutdown(context)
+        Pin::new(&mut self.0).poll_shutdown(context)
     }
 }

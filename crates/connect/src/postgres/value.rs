@@ -58,6 +58,9 @@ impl<'a> FromSql<'a> for JsonText {
     }
 }
 
+/// The longest JSON that becomes values rather than a text: as values it takes many times the room.
+const MAX_PARSED_JSON_BYTES: usize = 1024 * 1024;
+
 /// How a column's values become JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValueKind {
@@ -92,6 +95,7 @@ impl ValueKind {
                 .ok()
                 .and_then(Number::from_f64)
                 .map(Value::Number),
+            Self::Json if text.len() > MAX_PARSED_JSON_BYTES => None,
             Self::Json => serde_json::from_str(text).ok(),
             Self::Text => None,
         };

@@ -1,9 +1,11 @@
 //! How much of a result is in memory at a time: batches are cut by bytes, and a value, a row or a
 //! message of the server that is too large ends the call.
 
+use std::time::Duration;
+
 use haft_contract::{
     BoxFuture, ErrorKind,
-    ops::{DatabaseOps as _, TakeRows, WantedRows},
+    ops::{DatabaseOps as _, DatabaseQuery, TakeRows, WantedRows},
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -27,7 +29,7 @@ impl TakeRows for Weighing {
         self.largest = self.largest.max(bytes);
         // Slower than rows come.
         Box::pin(async {
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
             WantedRows::More
         })
     }
@@ -42,10 +44,11 @@ async fn weigh(
     let cancel = CancellationToken::new();
     let mut rows = Weighing::default();
     let before = peak();
-    let ended = shop
-        .databases
-        .query(query(statement, &cancel), &mut rows)
-        .await;
+    let asked = DatabaseQuery {
+        within: Duration::from_mins(3),
+        ..query(statement, &cancel)
+    };
+    let ended = shop.databases.query(asked, &mut rows).await;
     let grown = peak() - before;
     println!(
         "{statement}: {grown} kB, {} bytes in one batch",
@@ -110,4 +113,82 @@ async fn a_value_or_a_row_of_sqlite_that_is_too_large_ends_the_call() {
     ] {
         weigh(&shop, statement).await.0.unwrap();
     }
+}
+
+#[tokio::test]
+#[ignore = "ci: needs PostgreSQL"]
+async fn wide_rows_of_postgresql_are_not_gathered() {
+    let shop = Shop::postgres(Like::default());
+    // The first rows are narrow, so that many are asked for at a time.
+    let statement = "SELECT CASE WHEN i < 900 THEN 'x' ELSE repeat('x', 3000000) END FROM generate_series(1, 1000) AS i";
+    let (weighed, grown) = weigh(&shop, statement).await;
+    let weighed = weighed.unwrap();
+    assert_eq!(weighed.bytes, 899 + 101 * 3_000_000);
+    assert!(weighed.largest < 3_001_000);
+    assert!(grown < 64 * 1024, "{grown} kB");
+}
+
+#[tokio::test]
+#[ignore = "ci: needs PostgreSQL"]
+async fn a_value_or_a_row_of_postgresql_that_is_too_large_ends_the_call() {
+    let shop = Shop::postgres(Like::default());
+    let many = "SELECT repeat('0', 2000000), repeat('1', 2000000), repeat('2', 2000000), \
+        repeat('3', 2000000), repeat('4', 2000000)";
+    for (statement, why) in [
+        (
+            "SELECT repeat('x', 5000000) AS much",
+            "column `much` has 5000000 bytes",
+        ),
+        ("SELECT repeat('x', 100000000)", "a row is too large"),
+        (many, "a row has more than"),
+    ] {
+        let (ended, grown) = weigh(&shop, statement).await;
+        let error = ended.err().unwrap();
+        assert_eq!(
+            error.kind(),
+            ErrorKind::LimitExceeded,
+            "{statement}: {error}"
+        );
+        assert!(error.message().contains(why), "{statement}: {error}");
+        assert!(grown < 64 * 1024, "{grown} kB");
+        let still = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'agent' AND query ~ 'FETCH' \
+            AND datname = current_database()";
+        assert_eq!(shop.asked(still), "0", "{statement}");
+    }
+    let part = "SELECT length(repeat('x', 100000000)), substr(repeat('x', 9000000), 1, 3)";
+    weigh(&shop, part).await.0.unwrap();
+}
+
+/// Wants one batch.
+struct One;
+
+impl TakeRows for One {
+    fn columns(&mut self, _: &[String]) {}
+
+    fn rows(&mut self, rows: Vec<Vec<Value>>) -> BoxFuture<'_, WantedRows> {
+        let wide = rows
+            .iter()
+            .flatten()
+            .any(|value| value.as_str().is_some_and(|text| text.len() > 9));
+        Box::pin(async move {
+            if wide {
+                WantedRows::NoMore
+            } else {
+                WantedRows::More
+            }
+        })
+    }
+}
+
+#[tokio::test]
+#[ignore = "ci: needs PostgreSQL"]
+async fn rows_that_are_not_wanted_any_more_are_not_waited_for() {
+    let shop = Shop::postgres(Like::default());
+    let statement = "SELECT CASE WHEN i < 900 THEN 'x' ELSE repeat('x', 3000000) END FROM generate_series(1, 1000) AS i";
+    let cancel = CancellationToken::new();
+    let end = shop
+        .databases
+        .query(query(statement, &cancel), &mut One)
+        .await;
+    assert!(end.unwrap().stopped);
 }
