@@ -4,23 +4,34 @@
 use std::sync::Arc;
 
 use haft_contract::{
-    ToolName,
+    Tool, ToolName,
     erased::{ErasedTool, withhold},
     secret::ReadSecret,
 };
-use haft_tools::{factory::Factory, script::ScriptTool};
+use haft_tools::{
+    factory::Factory,
+    script::ScriptTool,
+    web::web_search::{WebSearchConfig, WebSearchTool},
+};
 
 use crate::{
-    config::{Settings, resolve::Scripts},
+    config::{Settings, resolve::Scripts, secrets::read_secret},
     configured_scripts::{ConfiguredScript, SCRIPT, configured_scripts, entry},
     error::HostError,
     readiness,
 };
 
 /// The built-in tools. One that is configured under its own name replaces the default.
-pub(crate) fn built_in(settings: &Settings) -> Result<Vec<Arc<dyn ErasedTool>>, HostError> {
+/// Those that need keys read them from here.
+pub(crate) fn built_in(
+    settings: &Settings,
+    secrets: &Arc<dyn ReadSecret>,
+) -> Result<Vec<Arc<dyn ErasedTool>>, HostError> {
     let mut tools = haft_tools::builtins();
-    let factory = Factory::builtin();
+    let mut factory = Factory::builtin();
+    factory.register_web_search(Arc::clone(secrets));
+    let for_searching = search_settings(settings).flat_map(|(_, search)| search.named_hosts());
+    factory.register_web_fetch(for_searching.collect());
     for (_, configured) in settings
         .tools
         .iter()
@@ -38,6 +49,38 @@ pub(crate) fn built_in(settings: &Settings) -> Result<Vec<Arc<dyn ErasedTool>>, 
         tools.push(tool);
     }
     Ok(tools)
+}
+
+/// The settings of the tools that search the web, with where each is configured. What is wrong with
+/// them is said where the tool is built.
+pub(crate) fn search_settings(
+    settings: &Settings,
+) -> impl Iterator<Item = (&str, WebSearchConfig)> {
+    let name = <WebSearchTool as Tool>::NAME;
+    let tools = settings.tools.iter().map(|(_, tool)| tool);
+    tools.filter(move |tool| tool.kind == name).map(|tool| {
+        let config = serde_json::from_value(tool.config.clone());
+        (tool.place.as_str(), config.unwrap_or_default())
+    })
+}
+
+/// A configured search provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedSearchProvider {
+    /// Whose interface it has, where it is and where its key is kept.
+    pub line: String,
+    /// Why its key cannot be read, if that is so.
+    pub lacks: Option<String>,
+}
+
+/// The configured search providers, and whether their keys are there. None of them is asked.
+pub fn check_search(settings: &Settings) -> Vec<CheckedSearchProvider> {
+    let providers = search_settings(settings).flat_map(|(_, search)| search.configured());
+    let checked = providers.map(|provider| CheckedSearchProvider {
+        lacks: provider.key.as_ref().and_then(|key| read_secret(key).err()),
+        line: provider.to_string(),
+    });
+    checked.collect()
 }
 
 /// A built-in tool that is not there because no configuration names it.

@@ -26,7 +26,10 @@ use crate::{
     search::{find::FindTool, grep::GrepTool},
     session::{clarify::ClarifyTool, todo::TodoTool},
     undo::UndoTool,
-    web::web_fetch::{WebFetchConfig, WebFetchTool},
+    web::{
+        web_fetch::{WebFetchConfig, WebFetchTool},
+        web_search::{WebSearchConfig, WebSearchTool},
+    },
 };
 
 /// Visits every built-in tool.
@@ -63,6 +66,7 @@ pub(crate) fn each_optional_tool(with: &mut impl EachTool) {
     with.tool(|_: NoConfig| MemorySaveTool);
     with.tool(|_: NoConfig| MemorySearchTool);
     with.tool(|config: WebFetchConfig| WebFetchTool::configured(&config));
+    with.tool(|config: WebSearchConfig| WebSearchTool::configured(&config));
 }
 
 /// The settings of a tool that has none.

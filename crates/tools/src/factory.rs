@@ -12,8 +12,10 @@ use std::{
 
 use haft_contract::{
     Tool, ToolName, ToolSpec,
+    egress::HostRule,
     erased::{ErasedTool, ToolWrapper, erase_as},
     name::NameError,
+    secret::ReadSecret,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -21,6 +23,10 @@ use serde_json::{Map, Value};
 use crate::{
     catalog::{EachTool, each_optional_tool, each_tool},
     script::ScriptTool,
+    web::{
+        web_fetch::{WebFetchConfig, WebFetchTool},
+        web_search::{WebSearchConfig, WebSearchTool},
+    },
 };
 
 /// One `[[tools]]` entry.
@@ -126,6 +132,35 @@ impl Factory {
             Ok(Box::new(move || tool.named(name).erased()))
         });
         self.register("script", prepare);
+    }
+
+    /// Keeps the type `web_fetch` away from hosts that configuration names for other tools.
+    pub fn register_web_fetch(&mut self, others: Vec<HostRule>) {
+        let prepare: PrepareTool = Box::new(move |name, config| {
+            let config: WebFetchConfig = read_config(name, config)?;
+            let (name, others) = (name.clone(), others.clone());
+            Ok(Box::new(move || {
+                erase_as(WebFetchTool::configured(&config).without(others), name)
+            }))
+        });
+        self.register(<WebFetchTool as Tool>::NAME, prepare);
+    }
+
+    /// Lets the type `web_search` read keys from here, and refuses settings that nobody can be asked
+    /// with.
+    pub fn register_web_search(&mut self, secrets: Arc<dyn ReadSecret>) {
+        let prepare: PrepareTool = Box::new(move |name, config| {
+            let config: WebSearchConfig = read_config(name, config)?;
+            config.check().map_err(|reason| FactoryError::Config {
+                name: name.to_string(),
+                reason,
+            })?;
+            let (name, secrets) = (name.clone(), Arc::clone(&secrets));
+            Ok(Box::new(move || {
+                erase_as(WebSearchTool::configured(&config).secrets(secrets), name)
+            }))
+        });
+        self.register(<WebSearchTool as Tool>::NAME, prepare);
     }
 
     /// The known types, sorted.
@@ -287,7 +322,7 @@ mod tests {
             refusal(json!({"type": "shell", "name": "x"})),
             "`shell` is not a type of tool; known types are bash, clarify, copy, edit, find, grep, \
              list, memory_forget, memory_get, memory_save, memory_search, patch, process, read, \
-             read_output, todo, web_fetch, write"
+             read_output, todo, web_fetch, web_search, write"
         );
     }
 
@@ -298,8 +333,9 @@ mod tests {
         let names: Vec<&str> = tools.iter().map(|tool| tool.name().as_str()).collect();
         let types: Vec<&str> = factory.types().collect();
         // These are offered only where configuration names them.
-        let optional =
-            |name: &str| name.starts_with("memory_") || ["clarify", "web_fetch"].contains(&name);
+        let optional = |name: &str| {
+            name.starts_with("memory_") || name.starts_with("web_") || name == "clarify"
+        };
         let by_default = types.iter().filter(|name| !optional(name));
         assert_eq!(by_default.copied().collect::<Vec<_>>(), names);
         for name in types {

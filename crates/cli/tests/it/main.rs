@@ -66,5 +66,6 @@ mod undo;
 mod undo_git;
 mod watch;
 mod web;
+mod web_search;
 mod who_asks;
 mod workspaces;

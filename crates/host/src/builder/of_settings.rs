@@ -43,14 +43,14 @@ impl HostBuilder {
         let mounts = Arc::new(MountPlan::of(&settings));
         let (workspace, record) = (WorkspaceSource::of(&settings), RecordOptions::of(&settings));
         let several = SeveralBackends::of(&settings);
+        let script_secrets = ScriptSecrets::of(&settings);
+        let reader: Arc<dyn ReadSecret> = Arc::new(script_secrets.clone());
         #[cfg_attr(
             not(feature = "databases"),
             expect(unused_mut, reason = "nothing adds a tool without databases")
         )]
-        let mut builtins = own_tools::built_in(&settings)?;
+        let mut builtins = own_tools::built_in(&settings, &reader)?;
         let web = WebAccess::of(&settings)?;
-        let script_secrets = ScriptSecrets::of(&settings);
-        let reader: Arc<dyn ReadSecret> = Arc::new(script_secrets.clone());
         #[cfg(feature = "databases")]
         let databases = crate::databases::DatabaseTools::of(&settings, &reader)?;
         #[cfg(feature = "databases")]

@@ -14,6 +14,7 @@ use crate::{
         sandbox::Home,
     },
     configured_scripts::{ConfiguredScript, configured_scripts},
+    own_tools::search_settings,
 };
 
 /// The tables whose entries may have their own preset, and the word for an entry.
@@ -104,6 +105,11 @@ fn consequences(settings: &Settings) -> Consequences {
     #[cfg(feature = "databases")]
     for source in &settings.databases {
         found = found.line("database", super::sources::line(source));
+    }
+    for (_, search) in search_settings(settings) {
+        for provider in search.configured() {
+            found = found.line("searches", provider.to_string());
+        }
     }
     for line in settings.undo.lines() {
         found = found.line("undo", line);

@@ -12,7 +12,7 @@ use haft_egress::{AdmissionScope, Network, OwnHosts, SystemResolver};
 use haft_tools::web::web_fetch::{WebFetchConfig, WebFetchTool};
 
 #[cfg(feature = "settings")]
-use crate::{config::Settings, error::HostError};
+use crate::{config::Settings, error::HostError, own_tools::search_settings};
 
 /// The most tenants whose connections are kept apart; when there are more, all are made anew.
 const MAX_POOLS: usize = 256;
@@ -27,7 +27,7 @@ pub(crate) struct WebAccess {
 }
 
 impl WebAccess {
-    /// What the settings of the tool `web_fetch` say.
+    /// What the settings of the tools `web_fetch` and `web_search` say.
     #[cfg(feature = "settings")]
     pub(crate) fn of(settings: &Settings) -> Result<Self, HostError> {
         let mut named = Vec::new();
@@ -44,6 +44,15 @@ impl WebAccess {
                         "write a host and a port, such as `wiki.internal:443`",
                     )
                 })?);
+            }
+        }
+        for (place, config) in search_settings(settings) {
+            for rule in config.named_hosts() {
+                refuse_metadata(&rule).map_err(|why| {
+                    let message = format!("{place}: `url` of a provider: {why}");
+                    HostError::config(message, "write where the provider is")
+                })?;
+                named.push(rule);
             }
         }
         Ok(Self {
@@ -80,10 +89,16 @@ fn named_host(text: &str) -> Result<HostRule, String> {
     if rule.host().is_none() || rule.port().is_none() {
         return Err("it must be one host and its port".to_owned());
     }
-    if haft_egress::never_granted(&rule) {
+    refuse_metadata(&rule)?;
+    Ok(rule)
+}
+
+#[cfg(feature = "settings")]
+fn refuse_metadata(rule: &HostRule) -> Result<(), String> {
+    if haft_egress::never_granted(rule) {
         return Err("credentials are handed out there, so nothing reaches it".to_owned());
     }
-    Ok(rule)
+    Ok(())
 }
 
 #[cfg(test)]

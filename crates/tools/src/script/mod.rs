@@ -10,7 +10,7 @@ pub mod names;
 pub mod tool;
 
 mod output;
-mod redact;
+pub(crate) mod redact;
 
 pub use manifest::{ManifestError, ScriptHosts, ScriptManifest};
 pub use tool::{ScriptSource, ScriptTool};

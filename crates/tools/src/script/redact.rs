@@ -1,4 +1,5 @@
-//! Takes a script's own secrets out of what it prints, before the model or the record see any of it.
+//! Takes a script's own secrets out of what it prints, before the model or the record see any of it, and
+//! a provider's key out of what it answers.
 //!
 //! This is against accidents (a debug line, an error that quotes a request). A script that is set on
 //! telling its secret can spell it in a way nobody knows; that is why scripts are trusted by hash and
@@ -12,14 +13,14 @@ use serde_json::{Map, Value};
 /// The spellings of secrets that are recognized: as they are, in hexadecimal, percent-encoded, and
 /// each as JSON escapes it.
 #[derive(Debug, Default)]
-pub(super) struct SecretForms {
+pub(crate) struct SecretForms {
     /// Longest first, so that a secret that contains another leaves nothing behind.
     forms: Vec<Vec<u8>>,
 }
 
 impl SecretForms {
     /// The spellings of these secrets.
-    pub(super) fn of<'s>(secrets: impl IntoIterator<Item = &'s Secret>) -> Self {
+    pub(crate) fn of<'s>(secrets: impl IntoIterator<Item = &'s Secret>) -> Self {
         let plain = secrets.into_iter().flat_map(Secret::forms);
         let all = plain.flat_map(|form| [escaped(&form), form]);
         let different: BTreeSet<Vec<u8>> = all.map(String::into_bytes).collect();
@@ -29,7 +30,7 @@ impl SecretForms {
     }
 
     /// A text without secrets.
-    pub(super) fn text(&self, text: &str) -> String {
+    pub(crate) fn text(&self, text: &str) -> String {
         if self.forms.is_empty() {
             return text.to_owned();
         }

@@ -2,8 +2,12 @@
 //! the session is labelled with the host before anything of it arrives.
 
 pub mod web_fetch;
+pub mod web_search;
 
 mod address;
 mod answer;
 mod copies;
 mod media_type;
+mod search_providers;
+mod search_results;
+mod searching;

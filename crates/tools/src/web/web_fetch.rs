@@ -67,6 +67,8 @@ const WEB_PORTS: [u16; 4] = [80, 443, 8080, 8443];
 pub struct WebFetchTool {
     max_bytes: usize,
     named: Vec<HostRule>,
+    /// Hosts that are named for another tool.
+    others: Vec<HostRule>,
     copies: Copies,
 }
 
@@ -196,15 +198,35 @@ impl WebFetchTool {
                 .iter()
                 .filter_map(|host| HostRule::parse(host).ok())
                 .collect(),
+            others: Vec::new(),
             copies: Copies::new(Duration::from_secs(seconds.min(MAX_COPY_SECONDS))),
         }
+    }
+
+    /// Leaves these hosts to the tools that they are named for, unless `private_hosts` has them, too.
+    #[must_use]
+    pub fn without(mut self, others: Vec<HostRule>) -> Self {
+        self.others = others;
+        self
     }
 
     /// The address in an input, if pages are fetched from there.
     fn address(&self, url: &str) -> Result<PageAddress, ToolError> {
         let address = PageAddress::parse(url)?;
-        let is_named = |rule: &HostRule| rule.allows(&address.host, address.port);
-        if WEB_PORTS.contains(&address.port) || self.named.iter().any(is_named) {
+        let is_in = |rules: &[HostRule]| {
+            let mut rules = rules.iter();
+            rules.any(|rule| rule.allows(&address.host, address.port))
+        };
+        if is_in(&self.named) {
+            return Ok(address);
+        }
+        if is_in(&self.others) {
+            let message = format!("`{}` is configured for another tool only", address.host);
+            return Err(ToolError::new(ErrorKind::Denied, message).at("/url").hint(
+                "the operator can name the host with its port in `private_hosts` of `web_fetch`",
+            ));
+        }
+        if WEB_PORTS.contains(&address.port) {
             return Ok(address);
         }
         let message = format!("pages are not fetched from port {}", address.port);

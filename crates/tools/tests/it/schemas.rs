@@ -76,6 +76,7 @@ fn some_tools_are_offered_where_they_are_configured_and_nowhere_else() {
         "memory_save",
         "memory_search",
         "web_fetch",
+        "web_search",
     ];
     assert_eq!(names, optional_ones);
     let types = Factory::builtin();

@@ -125,6 +125,9 @@ tools! {
     web_fetch: {"url": "https://docs.rs/"}, [
         fails {"url": "ftp://docs.rs/"} ["/url"]
     ];
+    web_search: {"query": "tea"}, [
+        fails {"query": "tea"} ["no provider"]
+    ];
     write: {"path": "a", "content": "x"}, [
         succeeds {"path": "made.txt", "content": "1234567"} ["made.txt", "7 bytes"],
         fails {"path": "known.txt/below", "content": "x"} ["known.txt"]

@@ -4,6 +4,7 @@
 mod agents;
 mod back_ends;
 mod check;
+mod search;
 mod servers;
 mod show;
 mod sources;
@@ -174,6 +175,7 @@ async fn configuration(places: ConfigPlaces, app: &App, checks: &mut Vec<Check>)
     checks.extend(unconfined(settings.policy.tool_settings()));
     checks.extend(back_ends::checks(&settings, &principal).await);
     checks.extend(servers::checks(&settings));
+    checks.extend(search::checks(&settings));
     if !settings.databases.is_empty() {
         checks.extend(sources::checks(&settings).await);
     }
