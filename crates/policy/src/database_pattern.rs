@@ -52,6 +52,16 @@ impl DatabasePattern {
         self.use_of == DatabaseUse::Writes
     }
 
+    /// What such a query does, for a person: `read \`crm.users.email\``.
+    pub(crate) fn meaning(&self) -> String {
+        let verb = match self.use_of {
+            DatabaseUse::Any => "read and change",
+            DatabaseUse::Reads => "read",
+            DatabaseUse::Writes => "change",
+        };
+        format!("{verb} `{}`", self.source)
+    }
+
     /// Whether it matches such a query. What may write also reads, so a denial of reading denies
     /// both.
     pub(crate) fn matches(&self, source: &str, writes: bool, reach: PatternScope) -> bool {
@@ -61,7 +71,9 @@ impl DatabasePattern {
             (DatabaseUse::Writes, _) => writes,
         };
         used && match reach {
-            PatternScope::Exact => names(&self.source, source),
+            PatternScope::Exact => {
+                names(&self.source, source) && !takes_schema_for_table(&self.source, source)
+            }
             // Which database folds names and which does not is not known here.
             PatternScope::Wide => {
                 let pattern = self.source.lowercase();
@@ -77,6 +89,29 @@ fn names(pattern: &TextPattern, source: &str) -> bool {
     let dots = source.match_indices('.').map(|(at, _)| at);
     let mut parts = dots.chain([source.len()]);
     parts.any(|end| pattern.matches(source.get(..end).unwrap_or_default()))
+}
+
+/// Whether the pattern is that of a table, `crm.users`, and the access is in a schema of that name,
+/// `crm.users.logins.id`. Nobody who allowed the table spoke of the schema.
+fn takes_schema_for_table(pattern: &TextPattern, source: &str) -> bool {
+    const PARTS_OF_A_TABLE: usize = 2;
+    const PARTS_WITH_A_SCHEMA: usize = 4;
+    match pattern {
+        TextPattern::Literal(named) => {
+            parts(named) == PARTS_OF_A_TABLE && parts(source) >= PARTS_WITH_A_SCHEMA
+        }
+        TextPattern::Wild(_) => false,
+    }
+}
+
+/// How many names a text has, between dots that are in none of them.
+fn parts(text: &str) -> usize {
+    let mut quoted = false;
+    let dots = text.chars().filter(|c| {
+        quoted ^= *c == '"';
+        *c == '.' && !quoted
+    });
+    dots.count() + 1
 }
 
 /// Whether the pattern names a part of what is accessed as a whole: `crm` or `crm.users.*`.
@@ -197,6 +232,12 @@ mod tests {
             &["crm.users.name", "sales.users.email"],
         );
         check("*", exact, &["crm.users.email", "x"], &[]);
+        // A schema of a table's name is not the table; `deny` takes no chance.
+        let in_schema = ["crm.users.logins.id", "crm.users.logins.*"];
+        check("crm.users", exact, &["crm.users.\"a.b\""], &in_schema);
+        check("crm.users", wide, &in_schema, &[]);
+        check("crm.users.logins", exact, &in_schema, &[]);
+        check("crm", exact, &in_schema, &[]);
         check(
             "*, reads",
             exact,

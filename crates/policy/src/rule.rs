@@ -278,6 +278,13 @@ impl Rule {
         about_commands && self.verdict != Verdict::Allow
     }
 
+    /// What the name of every database or part of one that it is about starts with; none if it is about
+    /// something else.
+    pub fn database_prefix(&self) -> Option<&str> {
+        let database = self.pattern.as_ref()?.database.as_ref();
+        database.map(|database| database.source.prefix())
+    }
+
     /// Where the rule was written.
     pub fn origin(&self) -> &RuleRef {
         &self.origin

@@ -1,5 +1,7 @@
 //! Texts in which `*` stands for any run of characters.
 
+use std::fmt;
+
 /// A text with `*` for any run of characters, `\*` for a star itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TextPattern {
@@ -52,6 +54,16 @@ impl TextPattern {
         match self {
             Self::Literal(literal) => literal,
             Self::Wild(pieces) => pieces.first().map_or("", String::as_str),
+        }
+    }
+}
+
+impl fmt::Display for TextPattern {
+    /// A star that is meant is shown like one that stands for anything: this is for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Literal(text) => f.write_str(text),
+            Self::Wild(pieces) => f.write_str(&pieces.join("*")),
         }
     }
 }

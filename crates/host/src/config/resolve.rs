@@ -441,6 +441,13 @@ impl Settings {
             Ok(_) => return Err(mistakes(&problems, &read)),
             Err(error) => return Err(mistakes(&merged(problems, &error), &read)),
         };
+        #[cfg(feature = "databases")]
+        {
+            let unmatched = super::sources::unmatched_rules(&policy, &databases);
+            if !unmatched.is_empty() {
+                return Err(mistakes(&unmatched, &read));
+            }
+        }
         backends.check()?;
         let backend = backends.default_backend();
         let here = backend == BackendName::Local;

@@ -6,6 +6,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 use haft_connect::settings::{
     DEFAULT_CONNECTIONS, EngineSettings, PostgresSettings, SourceSettings, SqliteSettings,
 };
+use haft_policy::{CedarPolicy, load::Problem};
 
 use super::{
     file::{Reader, Table},
@@ -56,6 +57,47 @@ pub(super) fn join(known: &mut Vec<SourceSettings>, more: Vec<SourceSettings>) {
         if !known.iter().any(|known| known.name == source.name) {
             known.push(source);
         }
+    }
+}
+
+/// Rules that name the schema that a source's tables are named without. They would match nothing, and
+/// a denial that matches nothing is worse than none.
+pub(super) fn unmatched_rules(policy: &CedarPolicy, sources: &[SourceSettings]) -> Vec<Problem> {
+    let unmatched = |(name, source): (&str, &SourceSettings)| {
+        let usual = format!("{}.{}", source.name, usual_schema(source));
+        let name = name.to_lowercase();
+        let rest = name.strip_prefix(&usual.to_lowercase())?;
+        (rest.is_empty() || rest.starts_with('.')).then_some(usual)
+    };
+    let mut problems = Vec::new();
+    for rule in policy.rules() {
+        let name = rule.database_prefix().unwrap_or_default();
+        let mut found = sources.iter().map(|source| (name, source));
+        if let Some(usual) = found.find_map(unmatched) {
+            let origin = rule.origin();
+            let source = usual.split('.').next().unwrap_or_default();
+            problems.push(Problem {
+                source: origin.source.clone(),
+                line: origin.line,
+                column: None,
+                message: format!(
+                    "`{}` matches nothing: `{source}` names the tables of this schema without it",
+                    origin.text
+                ),
+                hint: Some(format!(
+                    "write `{source}.users` for the table `users` in `{usual}`, and `{source}` for all of them"
+                )),
+            });
+        }
+    }
+    problems
+}
+
+/// The schema of tables that are named without one.
+fn usual_schema(source: &SourceSettings) -> &str {
+    match &source.engine {
+        EngineSettings::Postgres(postgres) => &postgres.schema,
+        EngineSettings::Sqlite(_) => "main",
     }
 }
 
@@ -215,7 +257,7 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use haft_policy::PolicySource;
+    use haft_policy::{PolicyFile, PolicySource};
 
     use super::*;
     use crate::config::file::parse;
@@ -274,6 +316,45 @@ mod tests {
             "[sources.crm]\ntype = \"sqlite\"\npath = \"/x\"\nwrite = true\n",
             "unknown key `write`",
         );
+    }
+
+    #[test]
+    fn a_rule_with_the_schema_that_is_left_out_is_a_mistake() {
+        let sources = sources(
+            "[sources.crm]\ntype = \"postgres\"\naddress = \"postgres://a@b/c\"\nschema = \"sales\"\n\
+             [sources.shop]\ntype = \"sqlite\"\npath = \"/srv/shop.db\"\n",
+        )
+        .unwrap();
+        let problems = |rule: &str| {
+            let text = format!("[policy]\ndeny = [\"{rule}\"]\n");
+            let file = PolicyFile::parse(&PolicySource::new("haft.toml", text)).unwrap();
+            let problems = unmatched_rules(&file.build().unwrap(), &sources);
+            let lines = problems.iter().map(ToString::to_string);
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        for rule in [
+            "db(crm.sales.orders)",
+            "db(crm.Sales.orders.total, writes)",
+            "db(crm.sales.*)",
+            "db(crm.sales)",
+            "database_query(db:shop.main.users)",
+        ] {
+            let told = problems(rule);
+            assert!(
+                told.contains("haft.toml:2: ") && told.contains("matches nothing"),
+                "{rule}: {told}"
+            );
+        }
+        for rule in [
+            "db(crm.public.users)",
+            "db(crm.salesmen)",
+            "db(crm)",
+            "db(*)",
+            "db(shop.users.main)",
+            "write(crm.sales.orders)",
+        ] {
+            assert_eq!(problems(rule), "", "{rule}");
+        }
     }
 
     #[test]

@@ -128,7 +128,9 @@ impl GrantRule {
             }
             Access::Database { source, writes } => {
                 let database = source.split('.').next().unwrap_or_default();
-                says(source) || says(database) || pattern.matches_database(source, *writes)
+                // A text without `writes` was agreed to for reading.
+                let named = !*writes && (says(source) || says(database));
+                named || pattern.matches_database(source, *writes)
             }
             Access::Message { channel, target } => {
                 says(&format!("{channel}:{target}")) || pattern.matches_message(channel, target)

@@ -220,7 +220,7 @@ fn exact(tool: &str, access: &Access) -> Option<(GrantBreadth, String)> {
             Command::Argv(_) => Some((GrantBreadth::Program, tool.to_owned())),
         },
         Access::Host { host, .. } => Some((GrantBreadth::Hosts, format!("{tool}(domain:{host})"))),
-        Access::Database { source, .. } => exact(text_rule(tool, source)),
+        Access::Database { source, writes } => exact(database_rule(tool, source, *writes)),
         Access::Message { channel, target } => {
             exact(text_rule(tool, &format!("{channel}:{target}")))
         }
@@ -312,6 +312,12 @@ fn is_plain(word: &str) -> bool {
 /// A rule for a literal text, with its stars escaped.
 fn text_rule(tool: &str, text: &str) -> String {
     format!("{tool}({})", text.replace('*', "\\*"))
+}
+
+/// Says whether it is for reading or for writing: neither may stand for the other.
+fn database_rule(tool: &str, source: &str, writes: bool) -> String {
+    let used = if writes { "writes" } else { "reads" };
+    text_rule(tool, &format!("db:{source}, {used}"))
 }
 
 fn path_rule(tool: &str, path: &WorkPath) -> String {

@@ -128,6 +128,9 @@ impl GrantRule {
             }
             _ => {}
         }
+        if let Some(database) = &pattern.database {
+            return format!("`{tool}` may {}", database.meaning());
+        }
         if self.selector.is_command_tool() {
             return command_meaning(pattern);
         }

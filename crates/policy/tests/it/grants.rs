@@ -670,7 +670,7 @@ fn calls() -> Vec<Call> {
 }
 
 /// Rules in every shape, most of which cover one of those calls.
-const EVERY_RULE: [&str; 44] = [
+const EVERY_RULE: [&str; 46] = [
     "write",
     "builtin/write",
     "wri*",
@@ -696,6 +696,8 @@ const EVERY_RULE: [&str; 44] = [
     "web_fetch(domain:*.example.com)",
     "query(shop)",
     "query(sh*)",
+    "query(db:shop, writes)",
+    "query(db:sh*)",
     "send(chat:ada)",
     "send(chat:*)",
     "build",
@@ -716,6 +718,66 @@ const EVERY_RULE: [&str; 44] = [
     "bash(cargo test && touch x | cat > y)",
     "bash($X)",
 ];
+
+fn query(source: &str, writes: bool) -> Call {
+    let source = source.to_owned();
+    Call::of("query", vec![Access::Database { source, writes }])
+}
+
+#[test]
+fn what_was_granted_for_reading_never_covers_a_change() {
+    let policy = policy(CAREFUL);
+    let check = |rule: &str, call: &Call, covers: bool| {
+        let (verdict, _) = answer(&policy, call, &[grant(rule)]);
+        let expected = if covers { Verdict::Allow } else { Verdict::Ask };
+        assert_eq!(verdict, expected, "{rule}");
+    };
+    let (read, change) = (query("crm.users.id", false), query("crm.users.id", true));
+    for rule in [
+        "query(crm.users.id)",
+        "query(crm)",
+        "query(db:crm.users, reads)",
+    ] {
+        check(rule, &read, true);
+        check(rule, &change, false);
+    }
+    check("query(db:crm.users.id, writes)", &read, false);
+    check("query(db:crm.users.id, writes)", &change, true);
+    check(
+        "query(db:crm.users, reads)",
+        &query("crm.users.logins.id", false),
+        false,
+    );
+}
+
+#[test]
+fn a_query_is_offered_for_its_column_and_its_use() {
+    let offered = |source: &str, writes: bool| {
+        let offered = proposals(&policy(CAREFUL), &query(source, writes));
+        let told = offered
+            .into_iter()
+            .map(|offer| (offer.rules, offer.meaning));
+        told.collect::<Vec<_>>()
+    };
+    let expect = |rule: &str, meaning: &str| vec![(vec![rule.to_owned()], meaning.to_owned())];
+    assert_eq!(
+        offered("crm.users.id", true),
+        expect(
+            "query(db:crm.users.id, writes)",
+            "`query` may change `crm.users.id`"
+        )
+    );
+    assert_eq!(
+        offered("crm.users.*", false),
+        expect(
+            r"query(db:crm.users.\*, reads)",
+            "`query` may read `crm.users.*`"
+        )
+    );
+    // A name that the notation cannot say is not offered.
+    assert_eq!(offered("crm.users.\"a, writes\"", false), []);
+    assert_eq!(offered("crm.users.\"a b\"", true), []);
+}
 
 #[test]
 fn whatever_covers_a_call_is_found_by_its_keys() {
