@@ -123,10 +123,18 @@ impl ReadingRules {
             (SqlDialect::Postgres | SqlDialect::MariaDb, _) => false,
         };
         if refused {
+            let allowed = match (self.dialect, schema.as_deref()) {
+                (SqlDialect::Postgres, Some(schema @ ("information_schema" | "pg_catalog"))) => {
+                    format!(
+                        "; the operator can make a source of its own with `schema = \"{schema}\"`"
+                    )
+                }
+                _ => String::new(),
+            };
             let name = shown(&name);
             return Err(RefusedStatement::new(format!(
                 "`{name}` is a table of the system, and statements do not read those; the action \
-                 `schema` lists tables and columns"
+                 `schema` lists tables and columns{allowed}"
             )));
         }
         let schema = schema.filter(|schema| *schema != self.schema);

@@ -127,32 +127,44 @@ impl Reader<'_> {
         }
         match on {
             None => Ok(()),
-            Some(OnInsert::OnConflict(OnConflict {
-                conflict_target,
-                action,
-            })) => {
-                match conflict_target {
-                    None | Some(ConflictTarget::Columns(_) | ConflictTarget::OnConstraint(_)) => {}
-                }
-                match action {
-                    OnConflictAction::DoNothing => Ok(()),
-                    OnConflictAction::DoUpdate(DoUpdate {
-                        assignments,
-                        selection,
-                    }) => {
-                        self.scopes.queries.push(Scope::default());
-                        self.add(target(&table, None));
-                        self.add(Relation {
-                            alias: Some("excluded".to_owned()),
-                            table: Some(table.clone()),
-                            plain: false,
-                        });
-                        self.assignments(&table, assignments)?;
-                        self.optional(selection.as_ref())
-                    }
+            Some(OnInsert::OnConflict(on)) => self.on_conflict(&table, on),
+            Some(_) => Err(RefusedStatement::unlisted("`ON DUPLICATE KEY`")),
+        }
+    }
+
+    fn on_conflict(&mut self, table: &TablePath, on: &OnConflict) -> Walked {
+        let OnConflict {
+            conflict_target,
+            action,
+        } = on;
+        match conflict_target {
+            None => {}
+            // Whether a row is left out says whether there is such a value.
+            Some(ConflictTarget::Columns(columns)) => {
+                for column in columns {
+                    let column = self.rules.name(column)?;
+                    self.touched.reads(table, &column);
                 }
             }
-            Some(_) => Err(RefusedStatement::unlisted("`ON DUPLICATE KEY`")),
+            // Its columns are for the database to know.
+            Some(ConflictTarget::OnConstraint(_)) => self.touched.reads_all(table),
+        }
+        match action {
+            OnConflictAction::DoNothing => Ok(()),
+            OnConflictAction::DoUpdate(DoUpdate {
+                assignments,
+                selection,
+            }) => {
+                self.scopes.queries.push(Scope::default());
+                self.add(target(table, None));
+                self.add(Relation {
+                    alias: Some("excluded".to_owned()),
+                    table: Some(table.clone()),
+                    plain: false,
+                });
+                self.assignments(table, assignments)?;
+                self.optional(selection.as_ref())
+            }
         }
     }
 

@@ -149,6 +149,22 @@ fn a_name_counts_for_every_relation_that_has_it() {
 }
 
 #[test]
+fn what_decides_about_a_conflict_is_read() {
+    let insert = "INSERT INTO users (id) VALUES (1) ON CONFLICT";
+    assert_eq!(
+        accesses(&format!("{insert} (email) DO NOTHING")),
+        ["users.email", "users.id!"]
+    );
+    assert_eq!(
+        accesses(&format!(
+            "{insert} ON CONSTRAINT users_email_key DO NOTHING"
+        )),
+        ["users.*", "users.id!"]
+    );
+    assert_eq!(accesses(&format!("{insert} DO NOTHING")), ["users.id!"]);
+}
+
+#[test]
 fn the_quotes_of_a_name_are_kept() {
     for statement in [
         "SELECT 1 UNION TABLE \"Accounts\"",
@@ -222,6 +238,8 @@ fn tables_of_the_system_are_named_in_the_settings_or_not_read() {
             "{statement}"
         );
     }
+    let told = refusal("SELECT 1 FROM information_schema.columns");
+    assert!(told.contains("`schema = \"information_schema\"`"), "{told}");
     let mut named = rules();
     named.schema = "information_schema".to_owned();
     assert!(read(&named, "SELECT table_name FROM columns").is_ok());

@@ -14,6 +14,7 @@
 mod attacks;
 mod changes;
 mod ends;
+mod grants;
 mod million;
 mod rows;
 mod sizes;

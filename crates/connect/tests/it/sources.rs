@@ -205,3 +205,30 @@ async fn the_password_is_read_where_it_is_kept() {
     let error = check().await.unwrap_err();
     assert_eq!(error.message(), "the database refuses the role");
 }
+
+#[tokio::test]
+#[ignore = "ci: needs PostgreSQL"]
+async fn tables_of_the_system_are_read_where_the_operator_names_their_schema() {
+    let shop = Shop::postgres(Like::default());
+    let columns = "SELECT max(lower(column_name)) FROM columns WHERE table_name = 'secrets'";
+    let classes = "SELECT max(lower(relname::text)) FROM pg_class WHERE relname = 'secrets'";
+    for (schema, statement, found) in [
+        ("information_schema", columns, "token"),
+        ("pg_catalog", classes, "secrets"),
+    ] {
+        let qualified = statement.replace("FROM ", &format!("FROM {schema}."));
+        let error = shop.run(&qualified).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied);
+        let told = format!("`schema = \"{schema}\"`");
+        assert!(error.message().contains(&told), "{error}");
+        let like = Like {
+            schema,
+            ..Like::default()
+        };
+        let system = Shop::postgres_in(shop.database.clone().unwrap(), like);
+        for statement in [statement, &qualified] {
+            let (taken, _) = system.run(statement).await.unwrap();
+            assert_eq!(taken.rows[0][0], found, "{statement}");
+        }
+    }
+}

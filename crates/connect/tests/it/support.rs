@@ -97,6 +97,7 @@ pub(crate) struct Like {
     pub(crate) connections: usize,
     pub(crate) max_cost: Option<u64>,
     pub(crate) functions: &'static [&'static str],
+    pub(crate) schema: &'static str,
     pub(crate) role: &'static str,
 }
 
@@ -107,6 +108,7 @@ impl Default for Like {
             connections: DEFAULT_CONNECTIONS,
             max_cost: None,
             functions: &[],
+            schema: "public",
             role: "agent",
         }
     }
@@ -129,16 +131,16 @@ impl ReadSecret for NoSecrets {
     }
 }
 
+fn names(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
 fn settings(engine: EngineSettings, like: &Like) -> SourceSettings {
     SourceSettings {
         name: "shop".to_owned(),
         engine,
         writable: like.writable,
-        functions: like
-            .functions
-            .iter()
-            .map(|name| (*name).to_owned())
-            .collect::<BTreeSet<_>>(),
+        functions: names(like.functions),
         connections: like.connections,
         max_cost: like.max_cost,
         max_rows: None,
@@ -157,7 +159,7 @@ impl Shop {
         let engine = EngineSettings::Postgres(PostgresSettings {
             address: SERVER.url_of(like.role, &database),
             password: None,
-            schema: "public".to_owned(),
+            schema: like.schema.to_owned(),
             ca_file: None,
             encrypted: true,
         });
