@@ -6,7 +6,7 @@
 /// blank of Braille, which look like a line break and a space, become these.
 pub(crate) fn push_shown(to: &mut String, text: &str, hidden: &mut usize) {
     // Most text is plain, and need not be looked at letter by letter.
-    if text.bytes().all(|byte| byte >= b' ' && byte < 0x7f) {
+    if text.bytes().all(|byte| (b' '..0x7f).contains(&byte)) {
         to.push_str(text);
         return;
     }

@@ -249,12 +249,13 @@ fn refused(address: &PageAddress, response: &FetchResponse) -> ToolError {
             "try again later, or another address",
         ),
     };
-    let mut message = format!("`{}` answered with status {status}", address.host);
+    let answered = format!("`{}` answered with status {status}", address.host);
     // A number, or nothing: a date would be a sentence of the server's.
     let wait = header(response, "retry-after").and_then(|wait| wait.trim().parse::<u32>().ok());
-    if let Some(seconds) = wait {
-        message.push_str(&format!(", and to come back after {seconds} s"));
-    }
+    let message = match wait {
+        Some(seconds) => format!("{answered}, and to come back after {seconds} s"),
+        None => answered,
+    };
     ToolError::new(kind, message).at("/url").hint(hint)
 }
 
