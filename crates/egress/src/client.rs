@@ -160,6 +160,9 @@ impl HttpClient {
             .referer(false)
             .connect_timeout(self.options.connect_within)
             .pool_idle_timeout(KEPT_OPEN)
+            // A request of which anything was sent may have been seen: whether to send it again is for
+            // whoever made it. Below, one is sent anew only if its kept connection took none of it.
+            .retry(reqwest::retry::never())
             .redirect(match self.options.redirects {
                 Redirects::None => Policy::none(),
                 Redirects::SameOrigin(most) => {

@@ -1,7 +1,7 @@
 //! The proxy that is a sandbox's only way out, against real sockets.
 //!
 //! `corpus.rs` runs `attacks/ss.toml` in a network namespace of its own; `limits.rs` sends what is
-//! slow, long or odd; `web/` fetches pages; `bridge.rs` goes through the part inside the sandbox, `confined.rs` through a
+//! slow, long or odd; `answers.rs` loses answers or never ends them; `web/` fetches pages; `bridge.rs` goes through the part inside the sandbox, `confined.rs` through a
 //! sandbox itself.
 #![allow(
     clippy::unwrap_used,
@@ -14,6 +14,7 @@
     reason = "tests look at the machine from outside the jail"
 )]
 
+mod answers;
 mod ask;
 mod bridge;
 mod confined;

@@ -130,20 +130,12 @@ async fn request(
             .max(cx.remaining() / 2),
         keep: true,
     };
-    // A connection that was kept open may have been closed by its server in the meantime. A page can be
-    // asked for twice.
-    let fetching = async {
-        match cx.net().fetch(request.clone()).await {
-            Err(error) if error.kind() == ErrorKind::Lost => cx.net().fetch(request).await,
-            other => other,
-        }
-    };
     let response = tokio::select! {
         biased;
         () = cx.cancel().cancelled() => {
             return Err(ToolError::new(ErrorKind::Cancelled, "fetching the page was stopped"));
         }
-        response = fetching => response,
+        response = cx.net().fetch(request) => response,
     };
     response.map_err(|error| match error.kind() {
         ErrorKind::LimitExceeded => said_plainly(&error)
@@ -151,6 +143,11 @@ async fn request(
         ErrorKind::Denied => {
             said_plainly(&error).hint("another address of that kind is refused too")
         }
+        // Nor is it asked for again here: a request that was lost may have been seen, and what a GET does
+        // is up to its server. Another request is another call, which rules judge and the record has.
+        ErrorKind::Lost => said_plainly(&error).hint(
+            "the server may have seen the request; fetch it again if asking twice does no harm",
+        ),
         _ => said_plainly(&error),
     })
 }

@@ -155,14 +155,8 @@ async fn ask(
     let share = u32::try_from(left).unwrap_or(1).max(1);
     let within = cx.remaining().saturating_sub(RESERVE) / share;
     let within = within.min(MAX_ANSWER_TIME);
-    let response = match fetch(cx, provider, &request, within).await {
-        // A connection that was kept open may have been closed by its server in the meantime. A search
-        // can be asked for twice.
-        Err(error) if error.kind() == ErrorKind::Lost => {
-            fetch(cx, provider, &request, within).await
-        }
-        other => other,
-    };
+    // Not again where the connection was lost: the provider may have seen the request, and counts it.
+    let response = fetch(cx, provider, &request, within).await;
     let response = response.map_err(|error| failure_of(error, within))?;
     Ok(provider.read(question, &response)?)
 }
