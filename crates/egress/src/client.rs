@@ -107,6 +107,8 @@ pub enum HttpError {
     Lost(String),
     /// The answer is larger than this limit, in bytes.
     TooLarge(usize),
+    /// The answer begins with more headers, or longer ones, than are read.
+    TooManyHeaders,
 }
 
 impl HttpClient {
@@ -240,6 +242,9 @@ impl HttpError {
         if let Some(denial) = denial_in(&error) {
             return Self::Denied(denial);
         }
+        if begins_with_too_much(&error) {
+            return Self::TooManyHeaders;
+        }
         let before = error.is_connect() || error.is_builder();
         let words = with_causes(error);
         if before {
@@ -267,6 +272,9 @@ impl fmt::Display for HttpError {
             Self::Denied(denial) => denial.fmt(f),
             Self::NotSent(why) | Self::Lost(why) => f.write_str(why),
             Self::TooLarge(limit) => write!(f, "the answer is larger than {limit} bytes"),
+            Self::TooManyHeaders => {
+                f.write_str("the answer has too many headers, or too long ones")
+            }
         }
     }
 }
@@ -333,6 +341,19 @@ fn denial_in(error: &(dyn Error + 'static)) -> Option<Denial> {
         cause = error.source();
     }
     None
+}
+
+/// Whether the library gave up reading the head of an answer: it reads 100 headers and 400 KiB. It says so
+/// in words only.
+fn begins_with_too_much(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if error.to_string() == "message head is too large" {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// An error with its causes but without the URL, which may contain secrets.

@@ -19,7 +19,7 @@ use url::Url;
 use crate::{
     admission::{Admission, AdmissionScope, ConnectError},
     client::{ClientOptions, HttpClient, HttpError, HttpRequest, HttpResponse},
-    decompress::{BodyReader, Encoding},
+    decompress::{BodyReader, Encoding, Wanted},
 };
 
 /// How long connecting may take.
@@ -150,7 +150,10 @@ async fn decompressed(
     };
     let mut body = BodyReader::new(encoding, most);
     while let Some(chunk) = answer.chunk().await.map_err(refused)? {
-        body.add(&chunk)?;
+        // What follows the end is not read: there may be no end to it.
+        if body.add(&chunk)? == Wanted::Nothing {
+            break;
+        }
         // What takes long to unpack must not keep others waiting.
         tokio::task::yield_now().await;
     }
@@ -204,7 +207,7 @@ fn refused(error: HttpError) -> OpsError {
         HttpError::Denied(_) => ErrorKind::Denied,
         HttpError::NotSent(_) => ErrorKind::Unavailable,
         HttpError::Lost(_) => ErrorKind::Lost,
-        HttpError::TooLarge(_) => ErrorKind::LimitExceeded,
+        HttpError::TooLarge(_) | HttpError::TooManyHeaders => ErrorKind::LimitExceeded,
     };
     OpsError::new(kind, error.to_string())
 }

@@ -219,6 +219,7 @@ pub(super) fn failed(error: HttpError) -> RequestError {
         HttpError::TooLarge(limit) => {
             RequestError::Protocol(format!("it sent a message of more than {limit} bytes"))
         }
+        HttpError::TooManyHeaders => RequestError::Protocol(bounded(&error.to_string())),
         HttpError::Lost(why) => RequestError::Lost(bounded(&why)),
         other => RequestError::NotSent(bounded(&other.to_string())),
     }
