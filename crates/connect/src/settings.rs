@@ -49,6 +49,9 @@ pub struct PostgresSettings {
     pub schema: String,
     /// The authorities whose certificates are believed, if not the system's.
     pub ca_file: Option<PathBuf>,
+    /// Tables whose rows triggers, rules and cascades may change besides what a statement reports, as
+    /// rules name them: `audit`, `sales.log`.
+    pub also_changes: BTreeSet<String>,
     /// Whether the connection is encrypted; only a server on this machine may do without.
     pub encrypted: bool,
 }

@@ -10,6 +10,7 @@ mod called_names;
 mod capped;
 mod estimate;
 mod failure;
+mod other_changes;
 mod plain;
 mod role;
 mod run;
@@ -18,7 +19,7 @@ mod session;
 mod tls;
 mod value;
 
-use std::{net::IpAddr, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use haft_contract::secret::{ReadSecret, SecretReference};
 use tokio_postgres::config::{Config, Host, SslMode};
@@ -34,6 +35,8 @@ pub(crate) struct PostgresSource {
     password: Option<SecretReference>,
     secrets: Arc<dyn ReadSecret>,
     schema: String,
+    /// Tables whose rows triggers and cascades may change.
+    also_changes: BTreeSet<String>,
     /// Counts connections that ended because a message of the server was too large.
     too_large: TooLarge,
 }
@@ -84,6 +87,7 @@ impl PostgresSource {
             password: settings.password.clone(),
             secrets: Arc::clone(secrets),
             schema: settings.schema.clone(),
+            also_changes: settings.also_changes.clone(),
             too_large,
         })
     }

@@ -87,7 +87,11 @@ impl PostgresSource {
             let statement = statement.map_err(|error| failed(&error))?;
             let parameters = parameters(query, statement.params().len())?;
             let changed = client.execute_raw(&statement, parameters).await;
-            changed.map_err(|error| failed(&error))
+            let changed = changed.map_err(|error| failed(&error))?;
+            if changed == expected {
+                self.check_other_changes(client, changed).await?;
+            }
+            Ok::<u64, OpsError>(changed)
         };
         let changed = tokio::select! {
             biased;

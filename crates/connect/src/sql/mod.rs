@@ -36,6 +36,8 @@ use sqlparser::{
 pub(crate) use self::functions::is_harmless;
 #[cfg(feature = "sqlite")]
 pub(crate) use self::name::quoted;
+#[cfg(feature = "postgres")]
+pub(crate) use self::name::written_table;
 pub use self::{refusal::RefusedStatement, touched::CalledNames};
 use self::{scope::Scopes, touched::TouchedObjects};
 

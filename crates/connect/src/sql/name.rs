@@ -145,10 +145,15 @@ impl ReadingRules {
 impl TablePath {
     /// The table in an access.
     pub(super) fn written(&self) -> String {
-        match &self.schema {
-            Some(schema) => format!("{}.{}", quoted(schema), quoted(&self.name)),
-            None => quoted(&self.name),
-        }
+        written_table(self.schema.as_deref(), &self.name)
+    }
+}
+
+/// A table in an access, with its schema unless that is the usual one.
+pub(crate) fn written_table(schema: Option<&str>, name: &str) -> String {
+    match schema {
+        Some(schema) => format!("{}.{}", quoted(schema), quoted(name)),
+        None => quoted(name),
     }
 }
 

@@ -142,6 +142,13 @@ impl Allowed {
         Ok(compiled)
     }
 
+    /// Whether a virtual table is written to: what it keeps its data in changes with it.
+    pub(super) fn writes_to_virtual(&self, connection: &Connection) -> Result<bool, OpsError> {
+        let objects = FileObjects::of(connection).map_err(|error| failed(&error))?;
+        let mut tables = objects.all(ObjectKind::Virtual);
+        Ok(tables.any(|table| self.writes_to(table)))
+    }
+
     /// A table named in the plan in which a virtual one keeps its data, and that one.
     fn shadow<'o>(&self, objects: &'o FileObjects) -> Option<(&'o str, &'o str)> {
         let mut shadows = objects.all(ObjectKind::Shadow);

@@ -225,18 +225,32 @@ fn find_rows(
 
 fn change(opened: &Opened, prepared: &PreparedStatement, expected: u64) -> Result<u64, OpsError> {
     let connection = &opened.connection;
+    // Looked at before the authorizer is set.
+    let is_virtual = prepared.allowed.writes_to_virtual(connection)?;
+    let before = connection.total_changes();
     // What fails is rolled back with the connection.
     let changed = {
         let mut statement = prepare(connection, &prepared.statement, prepared)?;
         statement.raw_execute().map_err(|error| failed(&error))?
     };
     let changed = u64::try_from(changed).unwrap_or(u64::MAX);
+    // Rows that references within the table changed with the others, which the statement does not report.
+    let with_others = connection.total_changes().saturating_sub(before);
     if changed != expected {
         return Err(OpsError::new(
             ErrorKind::Conflict,
             format!(
                 "the statement would have changed {changed} rows instead of {expected}, so nothing \
                  was changed"
+            ),
+        ));
+    }
+    if with_others > changed && !is_virtual {
+        return Err(OpsError::new(
+            ErrorKind::Conflict,
+            format!(
+                "with its cascades the statement would have changed {with_others} rows instead of \
+                 {changed}, so nothing was changed; change the rows that refer to these first"
             ),
         ));
     }

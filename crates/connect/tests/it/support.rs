@@ -97,6 +97,7 @@ pub(crate) struct Like {
     pub(crate) connections: usize,
     pub(crate) max_cost: Option<u64>,
     pub(crate) functions: &'static [&'static str],
+    pub(crate) also_changes: &'static [&'static str],
     pub(crate) schema: &'static str,
     pub(crate) role: &'static str,
 }
@@ -108,6 +109,7 @@ impl Default for Like {
             connections: DEFAULT_CONNECTIONS,
             max_cost: None,
             functions: &[],
+            also_changes: &[],
             schema: "public",
             role: "agent",
         }
@@ -160,6 +162,7 @@ impl Shop {
             address: SERVER.url_of(like.role, &database),
             password: None,
             schema: like.schema.to_owned(),
+            also_changes: names(like.also_changes),
             ca_file: None,
             encrypted: true,
         });

@@ -14,7 +14,7 @@ use super::{
 };
 
 /// The keys of `[sources.NAME]`.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "type",
     "address",
     "password",
@@ -24,6 +24,7 @@ const KEYS: [&str; 12] = [
     "path",
     "writable",
     "functions",
+    "also_changes",
     "connections",
     "max_cost",
     "max_rows",
@@ -152,7 +153,15 @@ impl Reader<'_> {
         let source = SourceSettings {
             name: name.to_owned(),
             writable: self.yes(table, "writable")?.unwrap_or(false),
-            functions: self.functions(table),
+            functions: self
+                .names(
+                    table,
+                    "functions",
+                    "write [\"score\"]: statements may call them, whatever they do",
+                )
+                .iter()
+                .map(|name| name.to_lowercase())
+                .collect(),
             connections: usize::try_from(connections).unwrap_or(DEFAULT_CONNECTIONS),
             max_cost: self.number(table, "max_cost"),
             max_rows: self.number(table, "max_rows"),
@@ -194,6 +203,11 @@ impl Reader<'_> {
             schema: self
                 .text(table, "schema")
                 .map_or_else(|| "public".to_owned(), |(_, schema)| schema),
+            also_changes: self.names(
+                table,
+                "also_changes",
+                "write [\"audit\"]: triggers and cascades may change these tables",
+            ),
             ca_file,
             encrypted: self.yes(table, "encrypted")?.unwrap_or(true),
         })
@@ -233,22 +247,23 @@ impl Reader<'_> {
         yes.map(Some)
     }
 
-    fn functions(&mut self, table: &Table<'_>) -> BTreeSet<String> {
-        let Some(value) = table.get("functions") else {
+    /// A list of names.
+    fn names(&mut self, table: &Table<'_>, key: &str, hint: &str) -> BTreeSet<String> {
+        let Some(value) = table.get(key) else {
             return BTreeSet::new();
         };
         let entries = value.get_ref().as_array();
         let names = entries.map(|entries| {
             let names = entries.iter().map(|entry| entry.get_ref().as_str());
             names
-                .map(|name| name.map(str::to_lowercase))
+                .map(|name| name.map(str::to_owned))
                 .collect::<Option<BTreeSet<_>>>()
         });
         names.flatten().unwrap_or_else(|| {
             self.problem(
                 value.span().start,
-                "`functions` must be a list of names",
-                "write [\"score\"]: statements may call them, whatever they do",
+                format!("`{key}` must be a list of names"),
+                hint,
             );
             BTreeSet::new()
         })
@@ -273,13 +288,17 @@ mod tests {
     #[test]
     fn a_source_has_a_kind_and_a_place() {
         let text = "[sources.crm]\ntype = \"postgres\"\naddress = \"postgres://haft@db/crm\"\n\
-            password = \"env:CRM\"\nwritable = true\nfunctions = [\"Score\"]\nconnections = 900\n\
+            password = \"env:CRM\"\nwritable = true\nfunctions = [\"Score\"]\nalso_changes = [\"Audit\"]\nconnections = 900\n\
             [sources.shop]\ntype = \"sqlite\"\npath = \"/srv/shop.db\"\n";
         let read = sources(text).unwrap();
         let [crm, shop] = read.as_slice() else {
             panic!("{read:?}");
         };
         assert!(crm.writable && crm.functions.contains("score") && crm.connections == 64);
+        let EngineSettings::Postgres(postgres) = &crm.engine else {
+            panic!("{crm:?}");
+        };
+        assert_eq!(postgres.also_changes, ["Audit".to_owned()].into());
         assert_eq!(
             line(crm),
             "`crm` at `postgres://haft@db/crm`: queries and changes"
