@@ -55,6 +55,8 @@ pub struct OwnHosts {
 #[derive(Clone)]
 pub struct Admission {
     reach: AdmissionScope,
+    /// Addresses that rules deny, by whatever name they are reached.
+    denied: Arc<[IpAddr]>,
     resolver: Arc<dyn Resolve>,
     connect_within: Duration,
 }
@@ -99,8 +101,18 @@ impl Admission {
     ) -> Self {
         Self {
             reach,
+            denied: Arc::default(),
             resolver,
             connect_within,
+        }
+    }
+
+    /// The same, without these addresses.
+    #[must_use]
+    pub fn without(&self, denied: Arc<[IpAddr]>) -> Self {
+        Self {
+            denied,
+            ..self.clone()
         }
     }
 
@@ -249,11 +261,15 @@ impl Admission {
 
     /// A rule that denies an address applies to every name of it, and to addresses that embed it.
     fn unless_denied(&self, host: &Host, port: u16, address: IpAddr) -> Result<(), Denial> {
+        let inner = carried(address).map(IpAddr::V4);
+        let forms = [Some(address), inner].into_iter().flatten();
+        if forms.clone().any(|form| self.denied.contains(&form)) {
+            return Err(Denial::of(host, port, Reason::DeniedAddress(address)));
+        }
         let AdmissionScope::Rules(rules) = &self.reach else {
             return Ok(());
         };
-        let inner = carried(address).map(IpAddr::V4);
-        for form in [Some(address), inner].into_iter().flatten() {
+        for form in forms {
             if let Ruling::Denied(rule) = rules.judge(&Host::Address(form), port) {
                 let reason = Reason::RuleOnAddress(rule.clone(), address);
                 return Err(Denial::of(host, port, reason));

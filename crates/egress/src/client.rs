@@ -9,6 +9,7 @@ use std::{
     collections::BTreeMap,
     error::Error,
     fmt,
+    net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -72,9 +73,13 @@ impl Default for ClientOptions {
 pub struct HttpClient {
     admission: Arc<Admission>,
     options: ClientOptions,
-    /// One for each origin, because a lookup must know the port it is for.
-    origins: Mutex<BTreeMap<String, reqwest::Client>>,
+    /// One for each origin, because a lookup must know the port it is for; and for each set of denied
+    /// addresses, because a connection that is kept open was checked for those of its own request.
+    origins: Mutex<BTreeMap<OriginKey, reqwest::Client>>,
 }
+
+/// An origin and the addresses that are denied.
+type OriginKey = (String, Arc<[IpAddr]>);
 
 /// One HTTP request, with its whole body.
 #[derive(Debug, Clone)]
@@ -135,9 +140,19 @@ impl HttpClient {
 
     /// Makes a request. Returns once the head of the answer has arrived.
     pub async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        self.send_unless(Arc::default(), request).await
+    }
+
+    /// Makes a request, unless that leads to one of these addresses.
+    pub(crate) async fn send_unless(
+        &self,
+        denied: Arc<[IpAddr]>,
+        request: HttpRequest,
+    ) -> Result<HttpResponse, HttpError> {
         let (host, port) = host_and_port(&request.url)?;
-        self.admission.judge(&host, port)?;
-        let client = self.of_origin(&request.url, host, port)?;
+        let admission = self.admission.without(Arc::clone(&denied));
+        admission.judge(&host, port)?;
+        let client = self.of_origin(&request.url, denied, admission, host, port)?;
         let sent = client
             .request(request.method, request.url)
             .headers(request.headers)
@@ -148,8 +163,15 @@ impl HttpClient {
     }
 
     /// The client for an origin; connections to it are kept open.
-    fn of_origin(&self, url: &Url, host: Host, port: u16) -> Result<reqwest::Client, HttpError> {
-        let origin = url.origin().ascii_serialization();
+    fn of_origin(
+        &self,
+        url: &Url,
+        denied: Arc<[IpAddr]>,
+        admission: Admission,
+        host: Host,
+        port: u16,
+    ) -> Result<reqwest::Client, HttpError> {
+        let origin = (url.origin().ascii_serialization(), denied);
         let mut origins = self.origins.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = origins.get(&origin) {
             return Ok(client.clone());
@@ -172,7 +194,7 @@ impl HttpClient {
                 }
             })
             .dns_resolver(Arc::new(AdmittedLookup {
-                admission: Arc::clone(&self.admission),
+                admission: Arc::new(admission),
                 host,
                 port,
             }));

@@ -42,6 +42,8 @@ pub enum Reason {
     Rule(HostRule),
     /// A rule denies the address it resolves to.
     RuleOnAddress(HostRule, IpAddr),
+    /// The call's rules deny the address it resolves to.
+    DeniedAddress(IpAddr),
     /// A rule allows the host on other ports.
     OtherPort(HostRule),
     /// No rule covers it.
@@ -121,6 +123,9 @@ impl Denial {
                 "it resolves to {address}, which the rule `{rule}` in `sandbox.network.deny` of \
                  haft.toml denies"
             ),
+            Reason::DeniedAddress(address) => {
+                format!("it leads to {address}, which a rule in `deny` of haft.toml names")
+            }
             Reason::OtherPort(rule) => format!(
                 "the rule `{rule}` does not cover this port; add `{target}` to {setting} to \
                  allow it"
@@ -188,6 +193,9 @@ impl fmt::Display for Denial {
             Reason::OtherEndpoint => write!(f, "`{target}` is not the address that was configured"),
             Reason::Rule(rule) | Reason::RuleOnAddress(rule, _) => {
                 write!(f, "`{target}` is denied by the rule `{rule}`")
+            }
+            Reason::DeniedAddress(address) => {
+                write!(f, "`{target}` leads to {address}, which a rule denies")
             }
             Reason::OtherPort(rule) => {
                 write!(f, "the rule `{rule}` does not cover the port of `{target}`")

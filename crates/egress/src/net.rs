@@ -1,7 +1,7 @@
 //! The network operations of a workspace, for tools whose plan names a host. The runtime has
 //! already checked the call against its plan; what remains is the admission of addresses.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use haft_contract::{
@@ -53,12 +53,13 @@ impl Network {
         }
     }
 
-    async fn request(&self, request: &Fetch<'_>) -> Result<FetchResponse, OpsError> {
-        let mut answer = self
-            .client
-            .send(prepared(request)?)
-            .await
-            .map_err(refused)?;
+    async fn request(
+        &self,
+        denied: &[IpAddr],
+        request: &Fetch<'_>,
+    ) -> Result<FetchResponse, OpsError> {
+        let sent = self.client.send_unless(denied.into(), prepared(request)?);
+        let mut answer = sent.await.map_err(refused)?;
         let status = answer.status().as_u16();
         let headers = answer.headers().iter().filter_map(|(name, value)| {
             let value = value.to_str().ok()?;
@@ -87,8 +88,18 @@ impl NetOps for Network {
         host: &'a Host,
         port: u16,
     ) -> BoxFuture<'a, Result<Box<dyn NetStream>, OpsError>> {
+        self.connect_unless(&[], host, port)
+    }
+
+    fn connect_unless<'a>(
+        &'a self,
+        denied: &'a [IpAddr],
+        host: &'a Host,
+        port: u16,
+    ) -> BoxFuture<'a, Result<Box<dyn NetStream>, OpsError>> {
         Box::pin(async move {
-            match self.admission.connect(host, port).await {
+            let admission = self.admission.without(denied.into());
+            match admission.connect(host, port).await {
                 Ok(stream) => Ok(Box::new(Connection(stream)) as Box<dyn NetStream>),
                 Err(ConnectError::Denied(denial)) => {
                     Err(OpsError::new(ErrorKind::Denied, denial.to_string()))
@@ -102,8 +113,16 @@ impl NetOps for Network {
     }
 
     fn fetch<'a>(&'a self, request: Fetch<'a>) -> BoxFuture<'a, Result<FetchResponse, OpsError>> {
+        self.fetch_unless(&[], request)
+    }
+
+    fn fetch_unless<'a>(
+        &'a self,
+        denied: &'a [IpAddr],
+        request: Fetch<'a>,
+    ) -> BoxFuture<'a, Result<FetchResponse, OpsError>> {
         Box::pin(async move {
-            let answered = tokio::time::timeout(request.within, self.request(&request));
+            let answered = tokio::time::timeout(request.within, self.request(denied, &request));
             answered.await.unwrap_or_else(|_| {
                 let (host, within) = (request.host, request.within);
                 let message = format!("`{host}` did not answer within {within:?}");
@@ -165,7 +184,7 @@ async fn decompressed(
 fn prepared(request: &Fetch<'_>) -> Result<HttpRequest, OpsError> {
     let invalid = |what: &str| OpsError::new(ErrorKind::InvalidInput, what.to_owned());
     let host = match request.host {
-        Host::Address(std::net::IpAddr::V6(address)) => format!("[{address}]"),
+        Host::Address(IpAddr::V6(address)) => format!("[{address}]"),
         other => other.to_string(),
     };
     let (scheme, port) = (request.scheme.as_str(), request.port);

@@ -8,6 +8,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
+    net::IpAddr,
     sync::{Arc, LazyLock},
 };
 
@@ -520,6 +521,15 @@ impl Policy for CedarPolicy {
 
     fn masks(&self, principal: &Principal, tool: &ToolFacts<'_>, read_from: &Labels) -> Masks {
         self.wanted_masks(principal, tool, read_from)
+    }
+
+    fn denied_addresses(
+        &self,
+        principal: &Principal,
+        tool: &ToolFacts<'_>,
+        read_from: &Labels,
+    ) -> Vec<IpAddr> {
+        self.addresses_denied(principal, tool, read_from)
     }
 
     fn commands(&self, question: &Question<'_>) -> Vec<CommandPreview> {

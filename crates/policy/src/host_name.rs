@@ -1,6 +1,6 @@
 //! Hosts in rules: after `domain:`, and without it where a text has the form of a host.
 
-use haft_contract::egress::Host;
+use haft_contract::egress::{Host, carried};
 
 use crate::{
     pattern::{PatternError, PatternScope},
@@ -15,6 +15,13 @@ pub(crate) fn compared(host: &str) -> String {
         Ok(Host::Name(name)) => name,
         Err(_) => host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase(),
     }
+}
+
+/// The IPv4 address that an IPv6 address stands for, as rules compare it: a packet to the one ends up at
+/// the other. In `deny` and `ask` only: who owns the prefix of some of these forms decides where it ends.
+pub(crate) fn carried_by(host: &str) -> Option<String> {
+    let address = Host::parse(host).ok()?.address()?;
+    carried(address).map(|inner| inner.to_string())
 }
 
 /// The host after `domain:`, in which `*` stands for any run of characters. A port never matches:
@@ -58,6 +65,7 @@ pub(crate) fn in_pattern(text: &str, reach: PatternScope) -> Option<TextPattern>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{access_word::AccessWord, pattern::Pattern};
 
     #[test]
     fn an_address_is_one_host_however_it_is_written() {
@@ -81,6 +89,28 @@ mod tests {
         let mapped = after_domain("10.0.0.1").unwrap();
         assert!(mapped.matches(&compared("::ffff:10.0.0.1")));
         assert!(!mapped.matches(&compared("10.0.0.10")));
+    }
+
+    #[test]
+    fn an_address_is_denied_in_every_form_and_allowed_in_its_own() {
+        let (deny, allow) = (PatternScope::Wide, PatternScope::Exact);
+        let matches = |reach, host: &str| {
+            let rule = Pattern::of_access(AccessWord::Host, "203.0.114.7", reach).unwrap();
+            rule.matches_host(host)
+        };
+        for host in [
+            "::ffff:203.0.114.7",
+            "64:ff9b::203.0.114.7",
+            "64:ff9b::cb00:7207",
+            "2002:cb00:7207::1",
+            "2001:db8::5efe:203.0.114.7",
+        ] {
+            assert!(matches(deny, host), "{host}");
+        }
+        assert!(!matches(deny, "64:ff9b::203.0.114.8"));
+        assert!(matches(allow, "::ffff:203.0.114.7"));
+        assert!(!matches(allow, "64:ff9b::203.0.114.7"));
+        assert!(!matches(allow, "2001:db8::5efe:203.0.114.7"));
     }
 
     #[test]

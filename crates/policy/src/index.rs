@@ -40,6 +40,8 @@ pub(crate) struct Index {
     rules: HashMap<(u32, u32, Option<PatternId>), Vec<usize>>,
     /// Deny and ask rules with a path pattern, for trees.
     strict: HashMap<(u32, u32), Vec<usize>>,
+    /// Deny rules that name an address.
+    addresses: HashMap<(u32, u32), Vec<usize>>,
     /// Where a deny or ask rule matches texts, such as commands.
     texts: HashSet<(u32, u32)>,
     /// Where one does that no sandbox decides about.
@@ -106,6 +108,10 @@ impl Index {
             if pattern.path.is_some() {
                 let strict = self.strict.entry((section, selector)).or_default();
                 strict.push(number);
+            }
+            if rule.verdict == Verdict::Deny && pattern.address().is_some() {
+                let denied = self.addresses.entry((section, selector)).or_default();
+                denied.push(number);
             }
             if pattern.words.is_some() {
                 self.texts.insert((section, selector));
@@ -284,7 +290,8 @@ impl Index {
 
     /// Deny and ask rules with a path pattern for this tool, or for reading by any tool.
     pub(crate) fn strict_paths(&self, slots: &Slots) -> Vec<usize> {
-        self.strict_rules(
+        Self::rules_in(
+            &self.strict,
             slots,
             slots
                 .selectors
@@ -294,15 +301,15 @@ impl Index {
         )
     }
 
-    fn strict_rules(
-        &self,
+    fn rules_in(
+        indexed: &HashMap<(u32, u32), Vec<usize>>,
         slots: &Slots,
         selectors: impl Iterator<Item = u32> + Clone,
     ) -> Vec<usize> {
         let mut found = Vec::new();
         for section in &slots.sections {
             for selector in selectors.clone() {
-                if let Some(rules) = self.strict.get(&(*section, selector)) {
+                if let Some(rules) = indexed.get(&(*section, selector)) {
                     found.extend_from_slice(rules);
                 }
             }
@@ -314,7 +321,20 @@ impl Index {
     /// Deny and ask rules with a path pattern for this tool, or for reading or writing by any tool.
     pub(crate) fn path_rules(&self, slots: &Slots) -> Vec<usize> {
         let selectors = slots.selectors.iter().copied();
-        self.strict_rules(slots, selectors.chain(self.about_paths()))
+        Self::rules_in(&self.strict, slots, selectors.chain(self.about_paths()))
+    }
+
+    /// Deny rules that name an address, for this tool or for connecting by any tool.
+    pub(crate) fn address_rules(&self, slots: &Slots) -> Vec<usize> {
+        if self.addresses.is_empty() {
+            return Vec::new();
+        }
+        let selectors = slots.selectors.iter().copied();
+        Self::rules_in(
+            &self.addresses,
+            slots,
+            selectors.chain(self.about(AccessWord::Host)),
+        )
     }
 
     /// Whether a deny or ask rule matches command texts of this tool, and a person decides in doubt.

@@ -34,6 +34,7 @@ pub mod changes;
 mod command_pattern;
 pub mod compile;
 mod database_pattern;
+mod denied_addresses;
 pub mod engine;
 pub mod examples;
 pub mod explain;

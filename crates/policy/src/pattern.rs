@@ -5,6 +5,8 @@
 //! `allow` only as far as it says. Matching is by whole components and whole texts, never by
 //! substring. Read next: `pattern_index.rs`, which finds matching patterns without trying them all.
 
+use std::net::IpAddr;
+
 use globset::{Glob, GlobBuilder, GlobMatcher};
 use haft_contract::{WorkPath, access::Command};
 
@@ -248,10 +250,21 @@ impl Pattern {
         let Some(pattern) = &self.host else {
             return false;
         };
-        let host = host_name::compared(host);
+        let compared = host_name::compared(host);
         match self.reach {
-            PatternScope::Exact => pattern.matches(&host),
-            PatternScope::Wide => domains(&host).any(|domain| pattern.matches(domain)),
+            PatternScope::Exact => pattern.matches(&compared),
+            PatternScope::Wide => {
+                domains(&compared).any(|domain| pattern.matches(domain))
+                    || host_name::carried_by(host).is_some_and(|inner| pattern.matches(&inner))
+            }
+        }
+    }
+
+    /// The one address that the pattern names as a host, if it does.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        match self.host.as_ref()? {
+            TextPattern::Literal(host) => host.parse().ok(),
+            TextPattern::Wild(_) => None,
         }
     }
 

@@ -338,7 +338,9 @@ impl Patterns {
     /// The patterns that match a host.
     pub(crate) fn hosts(&self, host: &str, patterns: &[Pattern], found: &mut Vec<PatternId>) {
         let compared = host_name::compared(host);
-        let named = domains(&compared).filter_map(|domain| self.literal_hosts.get(domain));
+        let carried = host_name::carried_by(host);
+        let forms = domains(&compared).chain(carried.as_deref());
+        let named = forms.filter_map(|form| self.literal_hosts.get(form));
         let matching = |id: &&PatternId| {
             pattern_at(patterns, **id).is_some_and(|pattern| pattern.matches_host(host))
         };

@@ -182,6 +182,8 @@ async fn ask_tool(
         workspace: Arc::clone(&call.workspace),
         plan: Arc::clone(plan),
         withheld: Arc::clone(&call.withheld),
+        // A preview connects to nothing.
+        denied_addresses: None,
         principal: Arc::clone(&call.principal),
         recording: Arc::clone(&call.recording),
         session: call.session.clone(),

@@ -1,6 +1,6 @@
 //! Who may do what. A policy is a pure function from facts about a plan to a [`Decision`].
 
-use std::{fmt, sync::Arc};
+use std::{fmt, net::IpAddr, sync::Arc};
 
 use super::{Grant, GrantId, GrantKey, GrantProposal};
 use crate::{
@@ -25,6 +25,19 @@ pub trait Policy: Send + Sync {
     fn masks(&self, principal: &Principal, tool: &ToolFacts<'_>, read_from: &Labels) -> Masks {
         let _ = (principal, tool, read_from);
         Masks::NONE
+    }
+
+    /// The addresses that deny rules name for this principal's calls of a tool, in a session that has read
+    /// from these sources. Whoever connects refuses names that lead there, too: the rules themselves are
+    /// about hosts as a plan names them.
+    fn denied_addresses(
+        &self,
+        principal: &Principal,
+        tool: &ToolFacts<'_>,
+        read_from: &Labels,
+    ) -> Vec<IpAddr> {
+        let _ = (principal, tool, read_from);
+        Vec::new()
     }
 
     /// The commands of a plan one by one, as they were judged, for a person to review. Empty for a

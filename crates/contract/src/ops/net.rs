@@ -1,10 +1,10 @@
 //! The network as a tool reaches it: one connection, or one HTTP request. A host that the plan does
 //! not name cannot be reached, and every address passes the back end's checks.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use super::OpsError;
-use crate::{artifact::ArtifactId, egress::Host, future::BoxFuture};
+use crate::{artifact::ArtifactId, egress::Host, error::ErrorKind, future::BoxFuture};
 
 /// Network operations of one workspace.
 pub trait NetOps: Send + Sync {
@@ -20,11 +20,43 @@ pub trait NetOps: Send + Sync {
     /// A body that arrives compressed is returned as it was before; the limit is for that.
     fn fetch<'a>(&'a self, request: Fetch<'a>) -> BoxFuture<'a, Result<FetchResponse, OpsError>>;
 
+    /// Connects, unless that leads to one of these addresses, which rules deny by whatever name. A network
+    /// that cannot tell connects to nothing while there are any.
+    fn connect_unless<'a>(
+        &'a self,
+        denied: &'a [IpAddr],
+        host: &'a Host,
+        port: u16,
+    ) -> BoxFuture<'a, Result<Box<dyn NetStream>, OpsError>> {
+        if denied.is_empty() {
+            return self.connect(host, port);
+        }
+        Box::pin(async { Err(cannot_tell()) })
+    }
+
+    /// Makes one HTTP request, unless that leads to one of these addresses; see
+    /// [`Self::connect_unless`].
+    fn fetch_unless<'a>(
+        &'a self,
+        denied: &'a [IpAddr],
+        request: Fetch<'a>,
+    ) -> BoxFuture<'a, Result<FetchResponse, OpsError>> {
+        if denied.is_empty() {
+            return self.fetch(request);
+        }
+        Box::pin(async { Err(cannot_tell()) })
+    }
+
     /// Says that a call is about to show what a host said earlier, from a copy that a tool kept.
     /// Nothing is connected to. The session counts as having read from the host.
     fn show_kept<'a>(&'a self, _host: &'a Host, _port: u16) -> BoxFuture<'a, Result<(), OpsError>> {
         Box::pin(async { Ok(()) })
     }
+}
+
+fn cannot_tell() -> OpsError {
+    let message = "rules deny addresses, and the network here cannot tell where a name leads";
+    OpsError::new(ErrorKind::Denied, message)
 }
 
 /// A connection. Dropping it closes it.

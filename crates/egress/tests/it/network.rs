@@ -3,7 +3,7 @@
 
 use std::{
     io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener},
+    net::{IpAddr, SocketAddr, TcpListener},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -23,6 +23,8 @@ use haft_testkit::{Harness, memory};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+
+use crate::{Names, Script};
 
 /// A server that counts who comes and answers everybody alike.
 struct Server {
@@ -221,4 +223,60 @@ async fn a_tool_fetches_only_what_its_plan_names() {
     let outcome = harness.fail("wanderer", rogue).await;
     assert_eq!(outcome.error.as_ref().unwrap().kind, ErrorKind::NotInPlan);
     assert_eq!((planned.visits(), other.visits()), (1, 0));
+}
+
+/// An address that rules deny is not reached by another form of it, by a name, or over a connection that was
+/// kept open for somebody whom no rule denies it.
+#[tokio::test]
+async fn a_denied_address_is_denied_by_whatever_name() {
+    let server = Server::start(HELLO);
+    let port = server.at.port();
+    let leads_to = |name: &str, address: &str| {
+        (
+            name.to_owned(),
+            vec![vec![address.parse::<IpAddr>().unwrap()]],
+        )
+    };
+    let names = Names::from([
+        leads_to("plain.example", "127.0.0.1"),
+        leads_to("mapped.example", "::ffff:127.0.0.1"),
+        leads_to("translated.example", "64:ff9b::127.0.0.1"),
+        leads_to("tunnelled.example", "2002:7f00:1::1"),
+    ]);
+    let hosts = [
+        "plain.example",
+        "mapped.example",
+        "translated.example",
+        "tunnelled.example",
+        "[::ffff:127.0.0.1]",
+        "[64:ff9b::127.0.0.1]",
+        "127.0.0.1",
+    ];
+    let hosts = hosts.map(|host| Host::parse(host).unwrap());
+    let own = OwnHosts {
+        exact: hosts
+            .iter()
+            .map(|host| HostRule::exact(host.clone(), port))
+            .collect(),
+        ..OwnHosts::default()
+    };
+    let network = Network::new(AdmissionScope::Public(own), Script::new(&names));
+    let denied = [IpAddr::from([127, 0, 0, 1])];
+    network.fetch(fetch(&hosts[0], port)).await.unwrap();
+    let visits = server.visits();
+    for host in &hosts {
+        let refused = network.fetch_unless(&denied, fetch(host, port)).await;
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Denied, "{host}");
+        assert!(
+            refused.message().contains("which a rule denies"),
+            "{refused}"
+        );
+        let refused = network.connect_unless(&denied, host, port).await;
+        assert_eq!(refused.err().unwrap().kind(), ErrorKind::Denied, "{host}");
+    }
+    assert_eq!(server.visits(), visits);
+    let others = [IpAddr::from([127, 0, 0, 2])];
+    let answer = network.fetch_unless(&others, fetch(&hosts[0], port)).await;
+    assert_eq!(answer.unwrap().body, b"hello");
 }

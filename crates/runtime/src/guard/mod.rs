@@ -18,7 +18,10 @@ mod search;
 mod todo;
 mod world;
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    net::IpAddr,
+    sync::{Arc, OnceLock},
+};
 
 use haft_contract::{
     BoxFuture, CallId, ErrorKind, PathMode, PathScope, Principal, SealedPlan, ToolError, WorkPath,
@@ -42,6 +45,9 @@ pub(crate) struct Guard {
     pub(crate) plan: Arc<SealedPlan>,
     /// Read-denied patterns that a search over a tree must leave out.
     pub(crate) withheld: Arc<[String]>,
+    /// Addresses that rules deny, by whatever name; `None` if that is not known, and then nothing is
+    /// connected to.
+    pub(crate) denied_addresses: Option<Arc<[IpAddr]>>,
     pub(crate) principal: Arc<Principal>,
     pub(crate) recording: Arc<Recording>,
     /// What the session has read from.

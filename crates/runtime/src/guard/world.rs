@@ -2,6 +2,8 @@
 //! plan names. Policy has judged those names and a person may have approved them, so a tool may ask
 //! for nothing else while it runs.
 
+use std::net::IpAddr;
+
 use haft_contract::{
     Access, BoxFuture, ErrorKind, Label,
     egress::Host,
@@ -58,6 +60,13 @@ impl Guard {
     async fn note_host_read(&self, host: &Host) -> Result<(), OpsError> {
         let noted = self.note_read(std::iter::once(&Label::of_host(host))).await;
         noted.map_err(|error| OpsError::new(ErrorKind::Unavailable, error.to_string()))
+    }
+
+    fn denied_addresses(&self) -> Result<&[IpAddr], OpsError> {
+        self.denied_addresses.as_deref().ok_or_else(|| {
+            let message = "it is not known which addresses the rules deny";
+            OpsError::new(ErrorKind::Denied, message)
+        })
     }
 
     /// Write access includes reading, and a database or a table everything in it.
@@ -144,7 +153,9 @@ impl NetOps for Guard {
         Box::pin(async move {
             self.planned_host(host, port)?;
             self.note_host_read(host).await?;
-            self.operations().world.net.connect(host, port).await
+            let denied = self.denied_addresses()?;
+            let net = &self.operations().world.net;
+            net.connect_unless(denied, host, port).await
         })
     }
 
@@ -153,7 +164,9 @@ impl NetOps for Guard {
             self.planned_host(request.host, request.port)?;
             self.note_host_read(request.host).await?;
             let keep = request.keep;
-            let mut response = self.operations().world.net.fetch(request).await?;
+            let denied = self.denied_addresses()?;
+            let net = &self.operations().world.net;
+            let mut response = net.fetch_unless(denied, request).await?;
             if keep {
                 response.kept = self.keep_bytes(&response.body).await;
             }

@@ -44,6 +44,7 @@ mod ask_person;
 mod await_answer;
 mod call_state;
 mod decide;
+mod denied_addresses;
 mod foreign;
 mod hooks;
 mod keep_grant;

@@ -24,6 +24,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{
     PlannedCall, StartedCall,
     ask_person::PersonOfCall,
+    denied_addresses::denied_addresses,
     reports::{ItemCaps, RunReports},
 };
 use crate::{
@@ -79,6 +80,7 @@ pub async fn run(started: StartedCall) -> FinishedCall {
         workspace: Arc::clone(&call.workspace),
         plan: Arc::clone(&plan),
         withheld: Arc::clone(&call.withheld),
+        denied_addresses: denied_addresses(&call, &entry, &plan),
         principal: Arc::clone(&call.principal),
         recording: Arc::clone(&call.recording),
         session: call.session.clone(),
