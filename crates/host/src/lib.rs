@@ -116,6 +116,9 @@ pub use self::{
     desktop::DesktopApprover,
     mounting::mount,
     other_places::OtherPlaces,
-    own_tools::{CheckedSearchProvider, ToolThatIsOff, check_search, off_until_named},
+    own_tools::{
+        CheckedHttpSecret, CheckedSearchProvider, ToolThatIsOff, check_http, check_search,
+        off_until_named,
+    },
     why_shown::WhyShown,
 };

@@ -11,11 +11,14 @@ use haft_contract::{
 use haft_tools::{
     factory::Factory,
     script::ScriptTool,
-    web::web_search::{WebSearchConfig, WebSearchTool},
+    web::{
+        http::HttpOperation,
+        web_search::{WebSearchConfig, WebSearchTool},
+    },
 };
 
 use crate::{
-    config::{Settings, resolve::Scripts, secrets::read_secret},
+    config::{Settings, file::ConfiguredTool, resolve::Scripts, secrets::read_secret},
     configured_scripts::{ConfiguredScript, SCRIPT, configured_scripts, entry},
     error::HostError,
     readiness,
@@ -30,8 +33,10 @@ pub(crate) fn built_in(
     let mut tools = haft_tools::builtins();
     let mut factory = Factory::builtin();
     factory.register_web_search(Arc::clone(secrets));
+    factory.register_http(Arc::clone(secrets));
     let for_searching = search_settings(settings).flat_map(|(_, search)| search.named_hosts());
-    factory.register_web_fetch(for_searching.collect());
+    let for_requests = http_operations(settings).filter_map(|(_, one)| one.private_host());
+    factory.register_web_fetch(for_searching.chain(for_requests).collect());
     for (_, configured) in settings
         .tools
         .iter()
@@ -62,6 +67,47 @@ pub(crate) fn search_settings(
         let config = serde_json::from_value(tool.config.clone());
         (tool.place.as_str(), config.unwrap_or_default())
     })
+}
+
+/// The type of a configured tool that is an operation of an API.
+const HTTP: &str = "http";
+
+/// The operations of APIs that are tools. What is wrong with one is said where the tool is built.
+pub(crate) fn http_operations(
+    settings: &Settings,
+) -> impl Iterator<Item = (&ConfiguredTool, HttpOperation)> {
+    let tools = settings.tools.iter().map(|(_, tool)| tool);
+    tools.filter(|tool| tool.kind == HTTP).filter_map(|tool| {
+        let operation = HttpOperation::parse(tool.config.as_object()?).ok()?;
+        Some((tool, operation))
+    })
+}
+
+/// A secret of a tool that calls an API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedHttpSecret {
+    /// The tool, what it asks for, and where the secret is kept.
+    pub line: String,
+    /// Why it cannot be read, if that is so.
+    pub lacks: Option<String>,
+}
+
+/// The secrets of the tools that call APIs, and whether they are there. Nothing is asked.
+pub fn check_http(settings: &Settings) -> Vec<CheckedHttpSecret> {
+    let mut checked = Vec::new();
+    for (tool, operation) in http_operations(settings) {
+        let name = &tool.name;
+        for (secret, reference) in operation.secrets() {
+            checked.push(CheckedHttpSecret {
+                line: format!(
+                    "`{name}`: {} with {reference} as {secret}",
+                    operation.line()
+                ),
+                lacks: read_secret(reference).err(),
+            });
+        }
+    }
+    checked
 }
 
 /// A configured search provider.

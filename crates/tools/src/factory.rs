@@ -21,9 +21,10 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use crate::{
-    catalog::{EachTool, each_optional_tool, each_tool},
-    script::ScriptTool,
+    catalog::{self, EachTool, each_optional_tool, each_tool},
+    script::{ScriptTool, manifest::is_reserved},
     web::{
+        http::{HttpOperation, HttpTool},
         web_fetch::{WebFetchConfig, WebFetchTool},
         web_search::{WebSearchConfig, WebSearchTool},
     },
@@ -134,6 +135,28 @@ impl Factory {
         self.register("script", prepare);
     }
 
+    /// Adds the type `http`: one operation of an API as a tool, which reads its secrets from here.
+    pub fn register_http(&mut self, secrets: Arc<dyn ReadSecret>) {
+        let prepare: PrepareTool = Box::new(move |name, config| {
+            let wrong = |reason: String| FactoryError::Config {
+                name: name.to_string(),
+                reason,
+            };
+            if is_taken(name.as_str()) {
+                return Err(wrong(
+                    "it would be taken for a tool of Haft or of a server; give it another name"
+                        .to_owned(),
+                ));
+            }
+            let operation = HttpOperation::parse(config).map_err(wrong)?;
+            let (name, secrets) = (name.clone(), Arc::clone(&secrets));
+            Ok(Box::new(move || {
+                Arc::new(HttpTool::new(name, operation, secrets))
+            }))
+        });
+        self.register("http", prepare);
+    }
+
     /// Keeps the type `web_fetch` away from hosts that configuration names for other tools.
     pub fn register_web_fetch(&mut self, others: Vec<HostRule>) {
         let prepare: PrepareTool = Box::new(move |name, config| {
@@ -201,6 +224,13 @@ impl EachTool for Factory {
         });
         self.register(T::NAME, prepare);
     }
+}
+
+/// Whether people and rules know a name as that of something else.
+fn is_taken(name: &str) -> bool {
+    let known = catalog::builtins().into_iter().chain(catalog::optional());
+    let mut known = known.map(|tool| (tool.name().to_string(), tool.spec().aliases));
+    is_reserved(name) || known.any(|(tool, aliases)| tool == name || aliases.contains(&name))
 }
 
 /// Reads a type's settings, naming the tool in the error.

@@ -29,6 +29,7 @@ mod five_minutes;
 mod follow_trust;
 mod grants;
 mod hostile_servers;
+mod http_tool;
 mod idle_init;
 mod interrupt;
 mod lists_and_memories;

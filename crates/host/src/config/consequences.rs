@@ -5,16 +5,17 @@ use haft_contract::{access::Command, host::Verdict, ops::SandboxMode};
 use haft_ledger::{Retention, options::MAX_QUEUED_BYTES};
 use haft_policy::PolicySource;
 use haft_sandbox::cgroup::CgroupSetting;
-use haft_tools::script::ScriptHosts;
+use haft_tools::{script::ScriptHosts, web::http::HttpOperation};
 
 use crate::{
     config::{
         Settings,
+        file::ConfiguredTool,
         mcp::{ServerSettings, Target},
         sandbox::Home,
     },
     configured_scripts::{ConfiguredScript, configured_scripts},
-    own_tools::search_settings,
+    own_tools::{http_operations, search_settings},
 };
 
 /// The tables whose entries may have their own preset, and the word for an entry.
@@ -111,6 +112,9 @@ fn consequences(settings: &Settings) -> Consequences {
             found = found.line("searches", provider.to_string());
         }
     }
+    for (tool, operation) in http_operations(settings) {
+        found = found.and(request(tool, &operation));
+    }
     for line in settings.undo.lines() {
         found = found.line("undo", line);
     }
@@ -161,6 +165,23 @@ fn script(configured: &ConfiguredScript) -> Consequences {
     }
     for (secret, reference) in &manifest.secrets {
         found = found.line("secret", format!("`{name}` gets {reference} as {secret}"));
+    }
+    found
+}
+
+/// What a tool that calls an API asks for, what it takes there, and whether that is nearby.
+fn request(tool: &ConfiguredTool, operation: &HttpOperation) -> Consequences {
+    let name = &tool.name;
+    let line = format!("`{name}`: {}", operation.line());
+    let mut found = Consequences::default().line("requests", line);
+    for (argument, value) in tool.arguments.as_object().into_iter().flatten() {
+        found = found.line("fixed", format!("{argument} = {value} for `{name}`"));
+    }
+    if let Some(host) = operation.private_host() {
+        found = found.line("reachable", format!("{host} for `{name}`"));
+    }
+    for (secret, reference) in operation.secrets() {
+        found = found.line("secret", format!("`{name}` sends {reference} as {secret}"));
     }
     found
 }

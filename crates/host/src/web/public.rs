@@ -12,7 +12,11 @@ use haft_egress::{AdmissionScope, Network, OwnHosts, SystemResolver};
 use haft_tools::web::web_fetch::{WebFetchConfig, WebFetchTool};
 
 #[cfg(feature = "settings")]
-use crate::{config::Settings, error::HostError, own_tools::search_settings};
+use crate::{
+    config::Settings,
+    error::HostError,
+    own_tools::{http_operations, search_settings},
+};
 
 /// The most tenants whose connections are kept apart; when there are more, all are made anew.
 const MAX_POOLS: usize = 256;
@@ -27,7 +31,7 @@ pub(crate) struct WebAccess {
 }
 
 impl WebAccess {
-    /// What the settings of the tools `web_fetch` and `web_search` say.
+    /// What the settings of the tools `web_fetch`, `web_search` and `http` say.
     #[cfg(feature = "settings")]
     pub(crate) fn of(settings: &Settings) -> Result<Self, HostError> {
         let mut named = Vec::new();
@@ -51,6 +55,15 @@ impl WebAccess {
                 refuse_metadata(&rule).map_err(|why| {
                     let message = format!("{place}: `url` of a provider: {why}");
                     HostError::config(message, "write where the provider is")
+                })?;
+                named.push(rule);
+            }
+        }
+        for (tool, operation) in http_operations(settings) {
+            if let Some(rule) = operation.private_host() {
+                refuse_metadata(&rule).map_err(|why| {
+                    let message = format!("{}: `url` of `{}`: {why}", tool.place, tool.name);
+                    HostError::config(message, "write where the API is")
                 })?;
                 named.push(rule);
             }

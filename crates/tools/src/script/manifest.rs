@@ -243,8 +243,8 @@ fn assumed() -> bool {
     true
 }
 
-/// Whether a name is taken for something other than a script.
-fn is_reserved(name: &str) -> bool {
+/// Whether a name is taken for something other than a script or a configured request.
+pub(crate) fn is_reserved(name: &str) -> bool {
     matches!(name, "undo" | "haft") || name.starts_with("mcp__") || name.starts_with("haft_")
 }
 

@@ -39,7 +39,7 @@ impl SecretForms {
     }
 
     /// Takes secrets out of every string and every name of a value.
-    pub(super) fn value(&self, value: &mut Value) {
+    pub(crate) fn value(&self, value: &mut Value) {
         if self.forms.is_empty() {
             return;
         }

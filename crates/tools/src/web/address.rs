@@ -15,16 +15,16 @@ const MAX_NAME: usize = 60;
 
 /// An address that a request can go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PageAddress {
+pub(in crate::web) struct PageAddress {
     url: Url,
-    pub(super) scheme: WebScheme,
-    pub(super) host: Host,
-    pub(super) port: u16,
+    pub(in crate::web) scheme: WebScheme,
+    pub(in crate::web) host: Host,
+    pub(in crate::web) port: u16,
 }
 
 impl PageAddress {
     /// Reads an address as somebody wrote it.
-    pub(super) fn parse(text: &str) -> Result<Self, ToolError> {
+    pub(in crate::web) fn parse(text: &str) -> Result<Self, ToolError> {
         if text.len() > MAX_ADDRESS {
             let message = format!("the URL is longer than {MAX_ADDRESS} bytes");
             return Err(ToolError::new(ErrorKind::LimitExceeded, message).at("/url"));

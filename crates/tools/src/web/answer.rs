@@ -153,7 +153,7 @@ async fn request(
 }
 
 /// Why it went wrong. A server has a part in that: its certificate names hosts.
-fn said_plainly(error: &OpsError) -> ToolError {
+pub(in crate::web) fn said_plainly(error: &OpsError) -> ToolError {
     ToolError::new(error.kind(), untrusted::in_sentence(error.message()))
 }
 
@@ -223,7 +223,7 @@ async fn page(
     })
 }
 
-fn header<'r>(response: &'r FetchResponse, wanted: &str) -> Option<&'r str> {
+pub(in crate::web) fn header<'r>(response: &'r FetchResponse, wanted: &str) -> Option<&'r str> {
     let found = response.headers.iter().find(|(name, _)| name == wanted);
     found.map(|(_, value)| value.as_str())
 }

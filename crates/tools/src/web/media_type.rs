@@ -60,7 +60,7 @@ const OTHERS: [&str; 27] = [
 ];
 
 /// The media type and the charset of a `content-type`. What is no type is none.
-pub(super) fn content_type(value: &str) -> (String, Option<String>) {
+pub(in crate::web) fn content_type(value: &str) -> (String, Option<String>) {
     let mut parts = value.split(';');
     let essence = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
     let is_type = |c: char| c.is_ascii_alphanumeric() || "/+-._".contains(c);
@@ -79,7 +79,7 @@ pub(super) fn content_type(value: &str) -> (String, Option<String>) {
 }
 
 /// What kind of text it is, if it is text.
-pub(super) fn document_kind(essence: &str, bytes: &[u8]) -> Option<DocumentKind> {
+pub(in crate::web) fn document_kind(essence: &str, bytes: &[u8]) -> Option<DocumentKind> {
     match essence {
         "text/html" | "application/xhtml+xml" => Some(DocumentKind::Html),
         "text/markdown" | "text/x-markdown" => Some(DocumentKind::Markdown),
@@ -101,7 +101,7 @@ pub(super) fn document_kind(essence: &str, bytes: &[u8]) -> Option<DocumentKind>
 }
 
 /// What a document is called that was read as this.
-pub(super) fn document_type(essence: &str, kind: DocumentKind) -> &'static str {
+pub(in crate::web) fn document_type(essence: &str, kind: DocumentKind) -> &'static str {
     match kind {
         DocumentKind::Html => "text/html",
         DocumentKind::Markdown => "text/markdown",
@@ -115,7 +115,7 @@ pub(super) fn document_type(essence: &str, kind: DocumentKind) -> &'static str {
 }
 
 /// What is called so that is no text.
-pub(super) fn other_type(essence: &str) -> &'static str {
+pub(in crate::web) fn other_type(essence: &str) -> &'static str {
     let known = OTHERS.iter().find(|known| **known == essence);
     known.copied().unwrap_or("data of another type")
 }

@@ -4,6 +4,7 @@
 mod agents;
 mod back_ends;
 mod check;
+mod http;
 mod search;
 mod servers;
 mod show;
@@ -176,6 +177,7 @@ async fn configuration(places: ConfigPlaces, app: &App, checks: &mut Vec<Check>)
     checks.extend(back_ends::checks(&settings, &principal).await);
     checks.extend(servers::checks(&settings));
     checks.extend(search::checks(&settings));
+    checks.extend(http::checks(&settings));
     if !settings.databases.is_empty() {
         checks.extend(sources::checks(&settings).await);
     }
