@@ -32,7 +32,7 @@ use haft_host::{
     DirectoryOptions, HostError, HostErrorKind, RecordOptions, WorkspaceSource, platform_data_dir,
     rules::{AgentRules, RulesInCode, SessionRules},
 };
-use haft_ledger::MemoryRecord;
+use haft_ledger::{MemoryRecord, store::NamedStore};
 use haft_policy::Preset;
 use haft_runtime::{Runtime, RuntimeBuilder};
 
@@ -78,6 +78,7 @@ pub struct HaftBuilder<W = SingleWorkspace> {
     data_dir: Option<PathBuf>,
     in_memory: bool,
     database: Option<String>,
+    store: Option<NamedStore>,
     secrets: Vec<String>,
     rules: RulesInCode,
     sandbox: BTreeMap<String, SandboxMode>,
@@ -101,6 +102,7 @@ impl<W> HaftBuilder<W> {
             data_dir: None,
             in_memory: false,
             database: None,
+            store: None,
             secrets: Vec::new(),
             rules: RulesInCode::default(),
             sandbox: BTreeMap::new(),
@@ -150,6 +152,23 @@ impl<W> HaftBuilder<W> {
     /// ```
     pub fn database(mut self, url: impl Into<String>) -> Self {
         self.database = Some(url.into());
+        self
+    }
+
+    /// Keeps the record in a database that your program brings, through the traits of [`store`](crate::store);
+    /// what signs the record, and artifacts, stay in the data directory.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use haft::prelude::*;
+    /// use haft::store::{NamedStore, Store};
+    ///
+    /// fn builder(ours: Arc<dyn Store>) -> HaftBuilder {
+    ///     Haft::open("work").store(NamedStore::new("our database", ours))
+    /// }
+    /// ```
+    pub fn store(mut self, store: NamedStore) -> Self {
+        self.store = Some(store);
         self
     }
 
@@ -408,10 +427,15 @@ impl<W> HaftBuilder<W> {
 
     /// Where the record and what belongs to mounted servers go; nowhere if all of it is in memory.
     fn checked_data_dir(&self) -> Result<Option<PathBuf>, HostError> {
-        if self.in_memory && self.database.is_some() {
+        let kept = [
+            self.in_memory,
+            self.database.is_some(),
+            self.store.is_some(),
+        ];
+        if kept.into_iter().filter(|named| *named).count() > 1 {
             return Err(HostError::config(
-                "the record cannot be both in memory and in a database",
-                "leave out `in_memory` or `database`",
+                "the record can only be kept in one place",
+                "keep one of `in_memory`, `database` and `store`",
             ));
         }
         let data_dir = match &self.data_dir {
@@ -552,13 +576,15 @@ impl<W> HaftBuilder<W> {
             RecordOptions::new(kept_in, TenantId::local())
                 .in_memory(memory)
                 .database(self.database)
+                .store(self.store)
                 .secrets(self.secrets),
         )?;
         let mut builder = servers.mount_on(builder.sandboxes(self.sandbox));
         if let Some(options) = beside {
             builder = builder.beside(options);
         }
-        let host = haft_host::Host::open(builder).await?;
+        // Apart, so that whoever opens a host does not carry all that opening one needs.
+        let host = Box::pin(haft_host::Host::open(builder)).await?;
         Ok(Host::new(host, data_dir, user, agent))
     }
 }

@@ -85,6 +85,9 @@ pub use haft_host::undo::Undone;
 pub use haft_host::{FirstAnswer, HostError, HostErrorKind, HostPolicy, platform_data_dir};
 #[cfg(feature = "webhook")]
 pub use haft_host::{Webhook, WebhookError, WebhookKey};
+/// A record in a database of your own.
+#[doc(inline)]
+pub use haft_ledger::store;
 pub use haft_ledger::{Recovery, StoredLedger};
 pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset, explain, notation};
 pub use haft_runtime::{

@@ -12,7 +12,7 @@ use haft_contract::{
 };
 use haft_ledger::{
     LedgerOptions, MemoryRecord, ObjectStorage, Recovery, Retention, StoredLedger,
-    options::MAX_QUEUED_BYTES,
+    options::MAX_QUEUED_BYTES, store::NamedStore,
 };
 use haft_runtime::{PolicyGrantFinder, SystemClock};
 
@@ -30,6 +30,7 @@ pub struct RecordOptions {
     data_dir: PathBuf,
     memory: Option<MemoryRecord>,
     database: Option<String>,
+    store: Option<NamedStore>,
     artifacts: Option<ObjectStorage>,
     max_queued_bytes: usize,
     secrets: Vec<String>,
@@ -45,6 +46,7 @@ impl RecordOptions {
             data_dir: data_dir.into(),
             memory: None,
             database: None,
+            store: None,
             artifacts: None,
             tenant,
             max_queued_bytes: MAX_QUEUED_BYTES,
@@ -69,6 +71,13 @@ impl RecordOptions {
     #[must_use]
     pub fn database(mut self, url: Option<String>) -> Self {
         self.database = url;
+        self
+    }
+
+    /// Keeps the record in a database of the program's own.
+    #[must_use]
+    pub fn store(mut self, store: Option<NamedStore>) -> Self {
+        self.store = store;
         self
     }
 
@@ -100,14 +109,18 @@ pub struct Record {
 impl Record {
     /// Opens the record and settles what an earlier run left open.
     pub async fn open(options: RecordOptions) -> Result<Self, HostError> {
-        let (kept_in, hint) = match (&options.memory, &options.database) {
-            (Some(_), _) => ("in memory".to_owned(), "close what takes up the memory"),
+        let (kept_in, hint) = match (&options.memory, &options.store, &options.database) {
+            (Some(_), _, _) => ("in memory".to_owned(), "close what takes up the memory"),
+            (None, Some(own), _) => (
+                format!("in the store `{}`", own.name()),
+                "check the database that your program passes with `store`",
+            ),
             // Its address may have a password.
-            (None, Some(_)) => (
+            (None, None, Some(_)) => (
                 "in its database".to_owned(),
                 "check that the database's server answers and that its address (`HAFT_DATABASE`, or `--to`) names a role of its own",
             ),
-            (None, None) => (
+            (None, None, None) => (
                 format!("in `{}`", options.data_dir.display()),
                 "check that the directory is yours and has room, or name another with `--data-dir`",
             ),
@@ -119,6 +132,7 @@ impl Record {
             max_queued_bytes: options.max_queued_bytes,
             secrets: options.secrets,
             database: options.database,
+            store: options.store,
             artifacts: options.artifacts,
             memory: options.memory,
             ..LedgerOptions::new(options.data_dir.join(DIRECTORY), Arc::new(SystemClock))

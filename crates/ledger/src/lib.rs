@@ -87,7 +87,7 @@ mod seal;
 mod search_words;
 mod space;
 mod sqlite;
-mod store;
+pub mod store;
 mod stored_history;
 mod transfer;
 mod transfer_error;

@@ -37,10 +37,11 @@ pub(crate) fn names_directory(
     options: &LedgerOptions,
     directory: &Arc<PrivateDirectory>,
 ) -> Result<Arc<PrivateDirectory>, DirectoryError> {
-    let Some(database) = &options.database else {
-        return Ok(Arc::clone(directory));
+    let place = match (&options.store, &options.database) {
+        (Some(own), _) => format!("store:{}", own.name()),
+        (None, Some(database)) => place(database),
+        (None, None) => return Ok(Arc::clone(directory)),
     };
-    let place = place(database);
     let name = blake3::hash(place.as_bytes()).to_hex();
     let name = format!("on-{}", name.get(..16).unwrap_or_default());
     Ok(Arc::new(directory.subdirectory(&name)?))
@@ -66,6 +67,9 @@ pub(crate) fn open_store(
     options: &LedgerOptions,
     directory: &PrivateDirectory,
 ) -> Result<Arc<dyn Store>, OpenError> {
+    if let Some(own) = &options.store {
+        return Ok(Arc::clone(&own.store));
+    }
     let Some(database) = &options.database else {
         return Ok(match &options.memory {
             Some(memory) => Arc::new(memory.memory_database().store()?),

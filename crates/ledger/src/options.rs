@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use haft_contract::host::Clock;
 
-use crate::{artifacts::ObjectStorage, memory_record::MemoryRecord};
+use crate::{artifacts::ObjectStorage, memory_record::MemoryRecord, store::NamedStore};
 
 /// How many calls may be open at once in one process.
 pub const MAX_CALLS_IN_FLIGHT: usize = 65_536;
@@ -68,6 +68,8 @@ pub struct LedgerOptions {
     /// The database of the record, as `postgres://user@host/database`; a file in `directory` if absent.
     /// What is signed with and the high-water mark are in `directory` all the same.
     pub database: Option<String>,
+    /// The database that the program brings, in place of `database`.
+    pub store: Option<NamedStore>,
     /// The record in memory that is opened instead of a directory.
     pub memory: Option<MemoryRecord>,
     /// Where artifacts are kept, if not in files in `directory`.
@@ -106,6 +108,7 @@ impl LedgerOptions {
         Self {
             directory: directory.into(),
             database: None,
+            store: None,
             memory: None,
             artifacts: None,
             clock,
@@ -138,6 +141,14 @@ impl LedgerOptions {
         self
     }
 
+    /// Keeps the record in a database of the program's own instead of a file. What is signed with, and
+    /// artifacts, are in `directory` all the same.
+    #[must_use]
+    pub fn store(mut self, store: NamedStore) -> Self {
+        self.store = Some(store);
+        self
+    }
+
     /// Keeps artifacts in this storage instead of files.
     #[must_use]
     pub fn artifacts(mut self, storage: ObjectStorage) -> Self {
@@ -160,6 +171,7 @@ impl fmt::Debug for LedgerOptions {
             .field("directory", &self.directory)
             // Its address may have a password.
             .field("has_database", &self.database.is_some())
+            .field("store", &self.store)
             .field("memory", &self.memory)
             .field("artifacts", &self.artifacts)
             .field("secrets", &self.secrets.len())

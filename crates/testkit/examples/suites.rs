@@ -44,10 +44,11 @@ const BACK_ENDS: [Column; 6] = [
 ];
 
 /// The records, each with the whole of what comes before the name of a case.
-const RECORDS: [Column; 3] = [
+const RECORDS: [Column; 4] = [
     ("memory", "haft-testkit::it", "ledger::"),
     ("SQLite", "haft-ledger::it", "suite::"),
     ("PostgreSQL", "haft-ledger::it", "postgres::suite::"),
+    ("a program's own", "haft-ledger::it", "own_store::"),
 ];
 
 const OPENING: &str = "\

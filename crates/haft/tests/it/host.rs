@@ -1,11 +1,12 @@
 //! One host, many workspaces: what each costs, and what two tenants share.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, sync::Arc};
 
 use haft::{
     HostErrorKind,
-    contract::{TenantId, outcome::DeniedBy},
+    contract::{BoxFuture, TenantId, outcome::DeniedBy},
     prelude::*,
+    store::{Connection, NamedStore, OpenError, Scope, Store, StoreError},
 };
 use haft_backends::LocalOptions;
 use tempfile::TempDir;
@@ -142,11 +143,11 @@ async fn a_directory_is_one_tenants_and_nothing_in_it_is_anothers() {
 
     // A request of one tenant that names the other's workspace finds none.
     let mut astray = acme.request("read", notes());
-    astray.principal = std::sync::Arc::clone(beta.principal());
+    astray.principal = Arc::clone(beta.principal());
     let outcome = host.runtime().call(astray).await;
     assert_eq!(outcome.facts.denied_by, Some(DeniedBy::Workspace));
     // Nor is there one for a request that names none.
-    let nowhere = CallRequest::new("read", notes(), std::sync::Arc::clone(beta.principal()));
+    let nowhere = CallRequest::new("read", notes(), Arc::clone(beta.principal()));
     let outcome = host.runtime().call(nowhere).await;
     assert_eq!(outcome.facts.denied_by, Some(DeniedBy::Workspace));
 
@@ -251,9 +252,9 @@ async fn the_workspace_a_host_was_opened_with_is_the_machines_own() {
     let beta = haft.host().workspace(&two).tenant("beta").haft().unwrap();
     assert!(beta.call("read", notes()).await.succeeded());
     let named = haft.request("read", notes());
-    let unnamed = CallRequest::new("read", notes(), std::sync::Arc::clone(beta.principal()));
+    let unnamed = CallRequest::new("read", notes(), Arc::clone(beta.principal()));
     for mut request in [named, unnamed] {
-        request.principal = std::sync::Arc::clone(beta.principal());
+        request.principal = Arc::clone(beta.principal());
         let outcome = haft.host().runtime().call(request).await;
         assert_eq!(outcome.facts.denied_by, Some(DeniedBy::Workspace));
     }
@@ -307,7 +308,7 @@ async fn a_directory_is_passed_on_once_nothing_of_its_tenant_runs_there() {
         .await
         .unwrap();
     let acme = host.workspace(&root).tenant("acme").haft().unwrap();
-    let principal = std::sync::Arc::clone(acme.principal());
+    let principal = Arc::clone(acme.principal());
     let command = json!({"command": "while sleep 0.1; do echo x > left; done", "background": true});
     let started = acme.call("bash", command).await;
     assert!(started.succeeded(), "{started:?}");
@@ -361,4 +362,46 @@ async fn a_record_in_memory_is_whole_and_leaves_no_file() {
         .database("postgres://x@y/z")
         .build();
     assert!(both.await.unwrap_err().message().contains("both"));
+}
+
+/// A database that is not there.
+struct Unreachable;
+
+impl Store for Unreachable {
+    fn open(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, OpenError>> {
+        Box::pin(async { Err(OpenError::Database(gone())) })
+    }
+
+    fn writer(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, StoreError>> {
+        Box::pin(async { Err(gone()) })
+    }
+
+    fn reader<'a>(
+        &'a self,
+        _: Scope<'a>,
+    ) -> BoxFuture<'a, Result<Box<dyn Connection>, StoreError>> {
+        Box::pin(async { Err(gone()) })
+    }
+
+    fn close(&self) {}
+}
+
+fn gone() -> StoreError {
+    StoreError::Unreachable("nobody listens at port 9".to_owned())
+}
+
+/// What such a database can do once it is there is shown by the suite of records, in `haft-ledger`.
+#[tokio::test]
+async fn a_record_in_a_programs_own_database_names_it_when_it_cannot_be_opened() {
+    let data_dir = tempfile::tempdir().unwrap();
+    let ours = || NamedStore::new("ours", Arc::new(Unreachable));
+    let builder = || Host::builder().data_dir(data_dir.path()).store(ours());
+    let error = builder().build().await.unwrap_err();
+    assert_eq!(error.kind(), HostErrorKind::Record);
+    for part in ["in the store `ours`", "nobody listens at port 9"] {
+        assert!(error.message().contains(part), "{error}");
+    }
+    let error = builder().in_memory().build().await.unwrap_err();
+    assert_eq!(error.kind(), HostErrorKind::Config);
+    assert!(error.to_string().contains("one place"), "{error}");
 }

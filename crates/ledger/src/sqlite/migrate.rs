@@ -9,10 +9,12 @@ use crate::{open_error::OpenError, store::Connection};
     clippy::cast_possible_wrap,
     reason = "a handful of steps, and `TryFrom` is not const"
 )]
-pub const SCHEMA_VERSION: i64 = STEPS.len() as i64;
+pub const SCHEMA_VERSION: i64 = SCHEMA.len() as i64;
 
-/// One step for each version; a step never changes: `tests/it/schema_steps.rs` knows each.
-const STEPS: [&str; 4] = [
+/// The tables of a record as SQLite makes them: one step for each version of the schema. A step never
+/// changes (`tests/it/schema_steps.rs` knows each), and later versions of Haft add steps. `call_text`
+/// is the one that only SQLite needs: it is how SQLite finds text.
+pub const SCHEMA: &[&str] = &[
     include_str!("schema/0001_record.sql"),
     include_str!("schema/0002_facts.sql"),
     include_str!("schema/0003_memory.sql"),
@@ -35,7 +37,7 @@ pub(super) async fn migrate(connection: &mut WritingConnection) -> Result<(), Op
         return Err(OpenError::OlderForm);
     }
     let done = match usize::try_from(found) {
-        Ok(done) if done <= STEPS.len() => done,
+        Ok(done) if done <= SCHEMA.len() => done,
         Ok(_) | Err(_) => {
             return Err(OpenError::NewerSchema {
                 found,
@@ -43,12 +45,12 @@ pub(super) async fn migrate(connection: &mut WritingConnection) -> Result<(), Op
             });
         }
     };
-    for step in STEPS.iter().skip(done) {
+    for step in SCHEMA.iter().skip(done) {
         connection.run_script(step)?;
     }
-    if done < STEPS.len() {
+    if done < SCHEMA.len() {
         // A pragma takes no values.
-        let version = STEPS.len();
+        let version = SCHEMA.len();
         connection.run_script(&format!(
             "PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {version}"
         ))?;

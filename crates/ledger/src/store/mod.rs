@@ -1,25 +1,59 @@
-//! What the record needs of a database: connections that run statements, and transactions. Nothing
-//! outside `sqlite/` and `postgres/` knows which database it is.
+//! What the record needs of a database: connections that run statements, and transactions. Two databases
+//! are built in; a program may bring one of its own ([`LedgerOptions::store`](crate::LedgerOptions::store)).
 //!
-//! Statements are written once, in the part of SQL that every engine has, with `?1`, `?2` for their
-//! values. What engines do differently, and what only matters where several processes write at once,
-//! are methods of a connection.
+//! Statements are written once, in the part of SQL that both of them have, with `?1`, `?2` for their values:
+//! `INSERT … ON CONFLICT`, `RETURNING` and partial indexes are in it. The tables are those of [`SCHEMA`].
+//! What engines do differently, and what only matters where several processes write at once, are methods
+//! of a connection.
+//!
+//! The record is only as good as what a store promises: that a commit of the writer's survives a power
+//! cut, that nobody sees half of a transaction, and that [`Connection::settled_position`] never passes a
+//! row that is still to appear. Chains, signatures, redaction and the order of writing are the ledger's
+//! own and the same on every store. `ledger_suite!` of `haft-harness` tells whether a store is one.
 
 mod statement;
 mod value;
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use haft_contract::BoxFuture;
 
-pub(crate) use self::{
-    statement::Statement,
-    value::{Cell, FromCell, Row, Value, values},
-};
-use crate::open_error::OpenError;
+pub use self::value::{Cell, FromCell, Row, Value};
+pub(crate) use self::{statement::Statement, value::values};
+pub use crate::open_error::OpenError;
+pub use crate::sqlite::migrate::SCHEMA;
 
-/// A database that holds a record.
-pub(crate) trait Store: Send + Sync {
+/// A database that a program brings, and the name it is known by.
+#[derive(Clone)]
+pub struct NamedStore {
+    pub(crate) name: String,
+    pub(crate) store: Arc<dyn Store>,
+}
+
+impl NamedStore {
+    /// `name` is the same in every process that writes this database, and another for every other: the
+    /// marks that show a loss are kept under it. It is shown when the record cannot be opened.
+    pub fn new(name: impl Into<String>, store: Arc<dyn Store>) -> Self {
+        Self {
+            name: name.into(),
+            store,
+        }
+    }
+
+    /// What it is known by.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Debug for NamedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("NamedStore").field(&self.name).finish()
+    }
+}
+
+/// A database that holds a record. One is made for each ledger, which closes it when it is closed itself.
+pub trait Store: Send + Sync {
     /// The writer's first connection, with the newest schema. One process at a time does this.
     fn open(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, OpenError>>;
 
@@ -43,7 +77,7 @@ pub(crate) trait Store: Send + Sync {
 
 /// One connection. Dropping it in the middle of a transaction undoes the transaction. What changes
 /// something is refused unless a connection can write.
-pub(crate) trait Connection: Send {
+pub trait Connection: Send {
     /// Runs a statement and returns its rows.
     fn query<'a>(
         &'a mut self,
@@ -151,7 +185,7 @@ fn only_reads<'a, T: Send + 'a>() -> BoxFuture<'a, Result<T, StoreError>> {
 
 /// Whose rows a connection sees and writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope<'a> {
+pub enum Scope<'a> {
     /// Those of these tenants.
     Tenants(&'a [&'a str]),
     /// Everybody's: for what the writer does for all of them, such as settling what a process left.
@@ -160,7 +194,7 @@ pub(crate) enum Scope<'a> {
 
 /// What only one transaction does at a time, over all processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Lock {
+pub enum Lock {
     /// Changes questions, which are numbered in the order of their changes.
     Answers,
     /// Catches up with what is searchable.
@@ -169,7 +203,8 @@ pub(crate) enum Lock {
 
 /// Which of many calls come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
+pub enum Order {
+    /// The newest first.
     NewestFirst,
     /// For whoever follows the record: what comes next is never skipped for what is newer.
     OldestFirst,
@@ -177,18 +212,20 @@ pub(crate) enum Order {
 
 /// A search for calls by their words.
 #[derive(Debug)]
-pub(crate) struct TextSearch<'a> {
-    pub(crate) tenant: &'a str,
+#[non_exhaustive]
+pub struct TextSearch<'a> {
+    /// Whose calls.
+    pub tenant: &'a str,
     /// Each must be the beginning of a word of the call.
-    pub(crate) words: &'a [String],
+    pub words: &'a [String],
     /// Only calls listed before this position.
-    pub(crate) before: i64,
+    pub before: i64,
     /// Only calls listed after this position.
-    pub(crate) after: i64,
+    pub after: i64,
     /// Which of them come first, where there are more than the limit.
-    pub(crate) order: Order,
+    pub order: Order,
     /// How many at most.
-    pub(crate) limit: i64,
+    pub limit: i64,
 }
 
 /// Why the database did not do what was asked.

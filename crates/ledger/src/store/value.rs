@@ -6,10 +6,14 @@ use super::StoreError;
 
 /// A value of a statement.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Value<'a> {
+pub enum Value<'a> {
+    /// None.
     Null,
+    /// A number, or a yes (1) or no (0).
     Integer(i64),
+    /// Text.
     Text(&'a str),
+    /// Bytes.
     Bytes(&'a [u8]),
 }
 
@@ -75,10 +79,14 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
 
 /// A stored value.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Cell {
+pub enum Cell {
+    /// None.
     Null,
+    /// A number, or a yes (1) or no (0).
     Integer(i64),
+    /// Text.
     Text(String),
+    /// Bytes.
     Bytes(Vec<u8>),
 }
 
@@ -106,18 +114,19 @@ impl<'a> From<&'a Cell> for Value<'a> {
 
 /// One row of a query.
 #[derive(Debug, Clone)]
-pub(crate) struct Row {
+pub struct Row {
     columns: Arc<[String]>,
     cells: Vec<Cell>,
 }
 
 impl Row {
-    pub(crate) fn new(columns: Arc<[String]>, cells: Vec<Cell>) -> Self {
+    /// A row, with the names of its columns, which all rows of a query share.
+    pub fn new(columns: Arc<[String]>, cells: Vec<Cell>) -> Self {
         Self { columns, cells }
     }
 
     /// The value of a column.
-    pub(crate) fn get<'r, T: FromCell<'r>>(&'r self, name: &str) -> Result<T, StoreError> {
+    pub fn get<'r, T: FromCell<'r>>(&'r self, name: &str) -> Result<T, StoreError> {
         let column = self.columns.iter().position(|column| column == name);
         let cell = column.and_then(|column| self.cells.get(column));
         let value = cell.and_then(T::from_cell);
@@ -135,7 +144,7 @@ impl Row {
 }
 
 /// What a stored value is read as.
-pub(crate) trait FromCell<'r>: Sized {
+pub trait FromCell<'r>: Sized {
     /// None if it is of another type.
     fn from_cell(cell: &'r Cell) -> Option<Self>;
 }

@@ -30,6 +30,7 @@ mod memory;
 mod objects;
 mod older_schema;
 mod open_calls;
+mod own_store;
 mod postgres;
 mod ranges;
 mod record;

@@ -65,9 +65,9 @@ const ALLOWED: &[(&str, &str, &str)] = &[
         "without that engine nobody needs the function",
     ),
     (
-        "crates/ledger/src/store.rs",
-        "outside `sqlite/` and `postgres/` knows which database it is",
-        "says this rule",
+        "crates/ledger/src/store/mod.rs",
+        "pub use crate::sqlite::migrate::SCHEMA;",
+        "whoever brings a database starts from these tables",
     ),
     (
         "crates/ledger/src/options.rs",
