@@ -48,6 +48,7 @@ pub mod todo;
 pub mod tool;
 pub mod tool_fn;
 mod uuid_id;
+pub mod url_secrets;
 
 pub use access::{Access, PathAccess, PathMode, PathScope};
 pub use call::{Arguments, CallId, CallRequest, ModelCallId};

@@ -8,8 +8,8 @@ use std::{
     sync::{OnceLock, RwLock},
 };
 
-use haft_contract::secret::Secret;
 pub use haft_contract::secret::{MIN_SECRET_BYTES, REDACTED};
+use haft_contract::{secret::Secret, url_secrets::without_url_secrets};
 use regex::{Regex, RegexSet};
 use serde_json::Value;
 
@@ -205,9 +205,10 @@ impl Redactor {
             return true;
         };
         // Encoded by this program, so it is text.
-        !exact.is_empty()
-            && std::str::from_utf8(json)
-                .is_ok_and(|json| exact.iter().any(|secret| json.contains(secret.as_str())))
+        std::str::from_utf8(json).is_ok_and(|json| {
+            exact.iter().any(|secret| json.contains(secret.as_str()))
+                || matches!(without_url_secrets(json), Cow::Owned(_))
+        })
     }
 
     /// The text without its secrets; borrowed when it holds none.
@@ -222,6 +223,9 @@ impl Redactor {
                     clean = Cow::Owned(clean.replace(secret.as_str(), REDACTED));
                 }
             }
+        }
+        if let Cow::Owned(without) = without_url_secrets(&clean) {
+            clean = Cow::Owned(without);
         }
         if !self.may_match(&clean) {
             return clean;

@@ -16,6 +16,8 @@ const KNOWN: &[&str] = &[
     "tool_digest",
     "action",
     "input",
+    // Bound by the digest; says nothing to anybody.
+    "input_sha256",
     "accesses",
     "effects",
     "backend",

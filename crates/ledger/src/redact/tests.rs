@@ -278,3 +278,14 @@ fn a_secret_among_others_is_reported_and_removed_at_any_depth() {
     );
     check(json!(["a", {"b": "c"}]), None);
 }
+
+#[test]
+fn au_12_secrets_in_addresses_are_found_in_texts_and_in_encoded_bodies() {
+    let redactor = Redactor::new([]);
+    let body = br#"{"arguments":{"url":"/a?b=c&Signature=abcdef"}}"#;
+    assert!(redactor.may_hold_secret(body));
+    assert!(!redactor.may_hold_secret(br#"{"arguments":{"url":"/a?b=c&d=abcdef"}}"#));
+    let mut value = serde_json::from_slice(body).unwrap();
+    assert!(redactor.value(&mut value));
+    assert_eq!(value["arguments"]["url"], "/a?b=c&Signature=[redacted]");
+}
