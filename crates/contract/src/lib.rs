@@ -47,8 +47,8 @@ pub mod surface;
 pub mod todo;
 pub mod tool;
 pub mod tool_fn;
-mod uuid_id;
 pub mod url_secrets;
+mod uuid_id;
 
 pub use access::{Access, PathAccess, PathMode, PathScope};
 pub use call::{Arguments, CallId, CallRequest, ModelCallId};

@@ -315,7 +315,8 @@ impl HostedWorkspaces {
                 operations
             }
         };
-        operations.world.net = self.web.network(&known.directory.tenant);
+        self.web
+            .open_to(&known.directory.tenant, &mut operations.world);
         Ok(self
             .like
             .over_for(operations, known.directory.tenant.clone()))

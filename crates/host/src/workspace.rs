@@ -93,7 +93,7 @@ impl WorkspaceSource {
             }
             Self::Opened(operations) => return Ok((operations, None)),
         };
-        operations.world.net = web.network(tenant);
+        web.open_to(tenant, &mut operations.world);
         let hosting = local.map(|(directory, own)| Hosting {
             directory,
             web,

@@ -33,6 +33,10 @@ pub struct Limits {
     pub items: usize,
     /// The largest such item, in bytes of JSON.
     pub item_bytes: usize,
+    /// Names that one tenant's tools look up at a time.
+    pub lookups_per_tenant: usize,
+    /// Documents of strangers that are read for one tenant at a time, each by a process.
+    pub readers_per_tenant: usize,
     /// Caps on text output.
     pub output: OutputLimits,
     /// Caps on processes kept beyond a call.
@@ -127,6 +131,8 @@ impl Default for Limits {
             structured_bytes: 1024 * 1024,
             items: 10_000,
             item_bytes: 64 * 1024,
+            lookups_per_tenant: 8,
+            readers_per_tenant: 4,
             output: OutputLimits::default(),
             processes: ProcessLimits::default(),
         }

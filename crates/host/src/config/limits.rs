@@ -126,6 +126,16 @@ const LIMITS: &[Limit] = &[
         set: |limits, value| limits.item_bytes = count(value),
     },
     Limit {
+        key: "lookups_per_tenant",
+        stricter: Stricter::Smaller,
+        set: |limits, value| limits.lookups_per_tenant = count(value),
+    },
+    Limit {
+        key: "readers_per_tenant",
+        stricter: Stricter::Smaller,
+        set: |limits, value| limits.readers_per_tenant = count(value),
+    },
+    Limit {
         key: "output_head_bytes",
         stricter: Stricter::Smaller,
         set: |limits, value| limits.output.head_bytes = count(value),
@@ -246,6 +256,8 @@ mod tests {
                 structured_bytes: 7,
                 items: 7,
                 item_bytes: 7,
+                lookups_per_tenant: 7,
+                readers_per_tenant: 7,
                 output: haft_runtime::OutputLimits {
                     head_bytes: 7,
                     tail_bytes: 7,

@@ -5,6 +5,8 @@
 mod none;
 #[cfg(feature = "network")]
 mod public;
+#[cfg(feature = "network")]
+mod shared_reading;
 
 #[cfg(not(feature = "network"))]
 pub(crate) use self::none::WebAccess;

@@ -1,11 +1,6 @@
 //! No network.
 
-use std::sync::Arc;
-
-use haft_contract::{
-    TenantId,
-    ops::{NetOps, World},
-};
+use haft_contract::{TenantId, ops::World};
 
 /// Nothing.
 #[derive(Default)]
@@ -16,7 +11,7 @@ pub(crate) struct WebAccess {
 impl WebAccess {
     /// Refuses every connection.
     #[expect(clippy::unused_self, reason = "the other kind has connections")]
-    pub(crate) fn network(&self, _: &TenantId) -> Arc<dyn NetOps> {
-        World::none().net
+    pub(crate) fn open_to(&self, _: &TenantId, world: &mut World) {
+        world.net = World::none().net;
     }
 }

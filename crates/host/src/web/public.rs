@@ -1,16 +1,23 @@
 //! What tools reach of the web: its public part and the hosts that the operator named. Tenants share no
-//! connection.
+//! connection, and none takes all the lookups and readers there are.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use haft_contract::{TenantId, egress::HostRule, ops::NetOps};
+use haft_contract::{
+    TenantId,
+    egress::HostRule,
+    ops::{NetOps, World},
+};
 use haft_egress::{AdmissionScope, Network, OwnHosts, SystemResolver};
+use haft_runtime::Limits;
 #[cfg(feature = "settings")]
 use haft_tools::web::web_fetch::{WebFetchConfig, WebFetchTool};
+use tokio::sync::Semaphore;
 
+use super::shared_reading::{MAX_READERS, SharedReading};
 #[cfg(feature = "settings")]
 use crate::{
     config::Settings,
@@ -22,12 +29,34 @@ use crate::{
 const MAX_POOLS: usize = 256;
 
 /// The web as a host opens it for workspaces.
-#[derive(Default)]
 pub(crate) struct WebAccess {
     /// Hosts that are not public, as the operator named them.
     named: Vec<HostRule>,
-    resolver: Arc<SystemResolver>,
-    pools: Mutex<HashMap<TenantId, Arc<dyn NetOps>>>,
+    resolver: SystemResolver,
+    /// Places for all readers of documents.
+    readers: Arc<Semaphore>,
+    limits: Limits,
+    pools: Mutex<HashMap<TenantId, TenantAccess>>,
+}
+
+/// What a tenant has of its own.
+#[derive(Clone)]
+struct TenantAccess {
+    net: Arc<dyn NetOps>,
+    /// What it may take of the places for readers.
+    readers: Arc<Semaphore>,
+}
+
+impl Default for WebAccess {
+    fn default() -> Self {
+        Self {
+            named: Vec::new(),
+            resolver: SystemResolver::default(),
+            readers: Arc::new(Semaphore::new(MAX_READERS)),
+            limits: Limits::default(),
+            pools: Mutex::default(),
+        }
+    }
 }
 
 impl WebAccess {
@@ -68,18 +97,32 @@ impl WebAccess {
                 named.push(rule);
             }
         }
+        let mut limits = Limits::default();
+        settings.limits_set.apply(&mut limits);
         Ok(Self {
             named,
+            limits,
             ..Self::default()
         })
     }
 
+    /// Opens the web to the tools of a tenant, and what it brings to the readers.
+    pub(crate) fn open_to(&self, tenant: &TenantId, world: &mut World) {
+        let access = self.of_tenant(tenant);
+        world.net = access.net;
+        world.documents = Arc::new(SharedReading {
+            inner: Arc::clone(&world.documents),
+            own: access.readers,
+            all: Arc::clone(&self.readers),
+        });
+    }
+
     /// The network for a tenant. Hosts that rules let a tool reach by name must be public: if a
     /// public name resolves to a private address, that is not what was allowed.
-    pub(crate) fn network(&self, tenant: &TenantId) -> Arc<dyn NetOps> {
+    fn of_tenant(&self, tenant: &TenantId) -> TenantAccess {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = pools.get(tenant) {
-            return Arc::clone(known);
+            return known.clone();
         }
         if pools.len() >= MAX_POOLS {
             pools.clear();
@@ -88,10 +131,13 @@ impl WebAccess {
             exact: self.named.clone(),
             ..OwnHosts::default()
         });
-        let resolver = Arc::clone(&self.resolver);
-        let network: Arc<dyn NetOps> = Arc::new(Network::new(scope, resolver));
-        pools.insert(tenant.clone(), Arc::clone(&network));
-        network
+        let resolver = Arc::new(self.resolver.share(self.limits.lookups_per_tenant));
+        let access = TenantAccess {
+            net: Arc::new(Network::new(scope, resolver)),
+            readers: Arc::new(Semaphore::new(self.limits.readers_per_tenant)),
+        };
+        pools.insert(tenant.clone(), access.clone());
+        access
     }
 }
 
@@ -125,7 +171,7 @@ mod tests {
             TenantId::parse("one").unwrap(),
             TenantId::parse("two").unwrap(),
         );
-        let of = |tenant: &TenantId| Arc::as_ptr(&web.network(tenant)).cast::<()>();
+        let of = |tenant: &TenantId| Arc::as_ptr(&web.of_tenant(tenant).net).cast::<()>();
         assert_eq!(of(&one), of(&one));
         assert_ne!(of(&one), of(&two));
     }
