@@ -1,6 +1,6 @@
 //! `haft trust`: pins a workspace's `haft.toml`, and the scripts it names, at their current
-//! content. Shows what changed in its rules since it was last trusted, and what they let tools do
-//! without asking. Where something that was denied may no longer be, a person confirms it.
+//! content. Shows what changed in its rules since it was last trusted, what it lets tools do that they could
+//! not, and what happens without asking. Where something that was denied may no longer be, a person confirms it.
 
 use std::{io::IsTerminal as _, path::Path};
 
@@ -160,7 +160,7 @@ async fn confirm_changes(
 
 /// What is no longer denied, as the start of a sentence.
 fn lost_denials(changes: &TrustedChanges, name: &str) -> String {
-    let TrustedChanges::Compared(changes) = changes else {
+    let TrustedChanges::Compared { rules: changes, .. } = changes else {
         return format!("it is not known what `{name}` denied when you last trusted it");
     };
     let lost = changes.iter().filter(|change| change.loses_denial);
@@ -179,24 +179,33 @@ fn changes_page(changes: &TrustedChanges) -> Page {
         TrustedChanges::Unknown => page
             .text("what changed since you last trusted it cannot be shown: that text was not kept")
             .end(),
-        TrustedChanges::Compared(changes) if changes.is_empty() => page
-            .text("its rules are the same as when you last trusted it")
-            .end(),
-        TrustedChanges::Compared(changes) => changes.iter().fold(
-            page.text("changed since you last trusted it:").end(),
-            |page, change| {
+        TrustedChanges::Compared { rules, loosened } if rules.is_empty() && loosened.is_empty() => {
+            page.text("its rules are the same as when you last trusted it")
+                .end()
+        }
+        TrustedChanges::Compared { rules, loosened } => {
+            let page = page.text("changed since you last trusted it:").end();
+            let page = rules.iter().fold(page, |page, change| {
                 let style = if change.loses_denial {
                     Style::Bad
                 } else {
                     Style::Plain
                 };
                 let (word, text) = in_words(change);
-                page.styled(Style::Dim, format!("{word:<9} "))
-                    .styled(style, text)
-                    .end()
-            },
-        ),
+                changed(page, word, style, text)
+            });
+            loosened.iter().fold(page, |page, text| {
+                changed(page, "loosens", Style::Bad, text.clone())
+            })
+        }
     }
+}
+
+/// One change on its line.
+fn changed(page: Page, word: &str, style: Style, text: String) -> Page {
+    page.styled(Style::Dim, format!("{word:<9} "))
+        .styled(style, text)
+        .end()
 }
 
 /// A change as a word and a text.
@@ -218,7 +227,7 @@ fn in_words(change: &PolicyChange) -> (&'static str, String) {
 /// The changes as JSON; null if there was nothing to compare with.
 fn changes_json(changes: Option<&TrustedChanges>) -> Value {
     match changes {
-        Some(TrustedChanges::Compared(changes)) => changes
+        Some(TrustedChanges::Compared { rules, .. }) => rules
             .iter()
             .map(|change| {
                 json!({
@@ -228,6 +237,14 @@ fn changes_json(changes: Option<&TrustedChanges>) -> Value {
                 })
             })
             .collect(),
+        Some(TrustedChanges::Unknown) | None => Value::Null,
+    }
+}
+
+/// What tools may do in addition, as JSON; null if there was nothing to compare with.
+fn loosened_json(changes: Option<&TrustedChanges>) -> Value {
+    match changes {
+        Some(TrustedChanges::Compared { loosened, .. }) => json!(loosened),
         Some(TrustedChanges::Unknown) | None => Value::Null,
     }
 }
@@ -244,6 +261,7 @@ fn done(
             "config": path,
             "state": word,
             "changes": changes_json(changes),
+            "loosens": loosened_json(changes),
         }))?,
         Format::Text => {
             let page = Page::new()

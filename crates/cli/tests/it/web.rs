@@ -145,3 +145,21 @@ fn presets_ask_before_a_host_and_a_private_one_needs_its_name() {
     assert_ne!(said.code, 0);
     assert!(said.all().contains("`private_hosts`"), "{}", said.all());
 }
+
+#[test]
+fn trust_names_what_tools_may_do_that_they_could_not() {
+    let stage = Stage::with_config("[policy]\npreset = \"careful\"\n");
+    stage.write("haft.toml", config(8080, "").replace(" }\n", ", max_bytes = 20971520 }\n"));
+    let said = stage.haft(&["trust"]).ok();
+    for loosened in [
+        "loosens   the tool `web_fetch` is on",
+        "loosens   `web_fetch` may reach `127.0.0.1:8080`, wherever it is",
+        "loosens   `web_fetch` takes answers of up to 20971520 bytes",
+    ] {
+        assert!(said.contains(loosened), "{said}");
+    }
+    stage.write("haft.toml", config(8081, ""));
+    let said = stage.json(&["trust", "--json"]);
+    let only = "`web_fetch` may reach `127.0.0.1:8081`, wherever it is";
+    assert_eq!(said["loosens"], json!([only]), "{said}");
+}

@@ -1,11 +1,14 @@
 //! What trusting a configuration means: everything that applies from now on because of it. The
 //! person who trusts a file reads this, so anything not listed here must not loosen anything.
 
-use haft_contract::{access::Command, host::Verdict, ops::SandboxMode};
+use haft_contract::{Tool as _, access::Command, host::Verdict, ops::SandboxMode};
 use haft_ledger::{Retention, options::MAX_QUEUED_BYTES};
 use haft_policy::PolicySource;
 use haft_sandbox::cgroup::CgroupSetting;
-use haft_tools::{script::ScriptHosts, web::http::HttpOperation};
+use haft_tools::{
+    script::ScriptHosts,
+    web::{http::HttpOperation, web_fetch::WebFetchTool},
+};
 
 use crate::{
     config::{
@@ -13,6 +16,7 @@ use crate::{
         file::ConfiguredTool,
         mcp::{ServerSettings, Target},
         sandbox::Home,
+        trusted_changes::ToolReach,
     },
     configured_scripts::{ConfiguredScript, configured_scripts},
     own_tools::{http_operations, search_settings},
@@ -106,6 +110,23 @@ fn consequences(settings: &Settings) -> Consequences {
     #[cfg(feature = "databases")]
     for source in &settings.databases {
         found = found.line("database", super::sources::line(source));
+    }
+    for (_, tool) in &settings.tools {
+        let (reach, name) = (ToolReach::of(tool), &tool.name);
+        if tool.kind == WebFetchTool::NAME {
+            for host in reach.hosts {
+                found = found.line(
+                    "fetches",
+                    format!("`{name}` may reach `{host}`, wherever it is"),
+                );
+            }
+        }
+        if let Some(most) = reach.max_bytes {
+            found = found.line(
+                "fetches",
+                format!("`{name}` takes answers of up to {most} bytes"),
+            );
+        }
     }
     for (_, search) in search_settings(settings) {
         for provider in search.configured() {

@@ -1,17 +1,31 @@
 //! What a configuration file says differently from when it was last trusted, as far as it is about
-//! rules: policy, and the hosts that commands may never reach.
+//! rules: policy, and the hosts that commands may never reach; and which tools it offers that it did not
+//! offer, or lets reach further.
 
 use std::{collections::BTreeSet, path::Path};
 
+use haft_contract::Tool as _;
 use haft_policy::{PolicyChange, PolicyFile, PolicySource};
+use haft_tools::web::{
+    web_fetch::{WebFetchConfig, WebFetchTool},
+    web_search::{WebSearchConfig, WebSearchTool},
+};
 
-use super::{file, trust::TrustStore};
+use super::{
+    file::{self, ConfiguredTool},
+    trust::TrustStore,
+};
 
 /// How a file compares with what was trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrustedChanges {
-    /// What differs; nothing if the rules are the same.
-    Compared(Vec<PolicyChange>),
+    /// What differs.
+    Compared {
+        /// In the rules.
+        rules: Vec<PolicyChange>,
+        /// What tools may do that they could not, one sentence each.
+        loosened: Vec<String>,
+    },
     /// What was trusted is not known, or this program no longer understands it.
     Unknown,
 }
@@ -22,17 +36,21 @@ impl TrustedChanges {
         let Some(before) = store.trusted_text(path) else {
             return Self::Unknown;
         };
-        let compared = compare(
-            &PolicySource::new(name, before),
-            &PolicySource::new(name, text),
+        let (before, after) = (
+            PolicySource::new(name, before),
+            PolicySource::new(name, text),
         );
-        compared.map_or(Self::Unknown, Self::Compared)
+        let compared = compare(&before, &after).zip(loosened(&before, &after));
+        compared.map_or(Self::Unknown, |(rules, loosened)| Self::Compared {
+            rules,
+            loosened,
+        })
     }
 
     /// Whether something that was denied may no longer be.
     pub fn may_lose_denial(&self) -> bool {
         match self {
-            Self::Compared(changes) => changes.iter().any(|change| change.loses_denial),
+            Self::Compared { rules, .. } => rules.iter().any(|change| change.loses_denial),
             Self::Unknown => true,
         }
     }
@@ -55,6 +73,67 @@ fn compare(before: &PolicySource, after: &PolicySource) -> Option<Vec<PolicyChan
         loses_denial: false,
     }));
     Some(changes)
+}
+
+/// What tools may do that they could not; `None` if one of the texts cannot be read.
+fn loosened(before: &PolicySource, after: &PolicySource) -> Option<Vec<String>> {
+    let tools = |source| file::parse(source).ok().map(|file| file.tools);
+    let (before, after) = (tools(before)?, tools(after)?);
+    let mut found = Vec::new();
+    for tool in &after {
+        let known = before
+            .iter()
+            .find(|known| (&known.name, &known.kind) == (&tool.name, &tool.kind));
+        let name = &tool.name;
+        if known.is_none() {
+            found.push(match &tool.kind {
+                kind if kind == name => format!("the tool `{name}` is on"),
+                kind => format!("the tool `{name}`, which is `{kind}`, is on"),
+            });
+        }
+        let (was, is) = (
+            known.map_or_else(ToolReach::default, ToolReach::of),
+            ToolReach::of(tool),
+        );
+        let hosts = is.hosts.difference(&was.hosts);
+        found.extend(hosts.map(|host| format!("`{name}` may reach `{host}`, wherever it is")));
+        if let Some(most) = is.max_bytes.filter(|_| is.max_bytes > was.max_bytes) {
+            found.push(format!("`{name}` takes answers of up to {most} bytes"));
+        }
+    }
+    Some(found)
+}
+
+/// How far a configured tool reaches.
+#[derive(Default)]
+pub(super) struct ToolReach {
+    /// Hosts that need not be public.
+    pub(super) hosts: BTreeSet<String>,
+    /// The most bytes of an answer, if configuration says more than is usual.
+    pub(super) max_bytes: Option<usize>,
+}
+
+impl ToolReach {
+    /// What is wrong with the settings of a tool is said where it is built.
+    pub(super) fn of(tool: &ConfiguredTool) -> Self {
+        let config = || tool.config.clone();
+        if tool.kind == WebFetchTool::NAME {
+            let config: WebFetchConfig = serde_json::from_value(config()).unwrap_or_default();
+            return Self {
+                max_bytes: config.raised_bytes(),
+                hosts: config.private_hosts.into_iter().collect(),
+            };
+        }
+        if tool.kind == WebSearchTool::NAME {
+            let config: WebSearchConfig = serde_json::from_value(config()).unwrap_or_default();
+            let hosts = config.named_hosts();
+            return Self {
+                hosts: hosts.iter().map(ToString::to_string).collect(),
+                max_bytes: None,
+            };
+        }
+        Self::default()
+    }
 }
 
 /// The hosts under `deny` of `[sandbox.network]`.
@@ -87,5 +166,53 @@ mod tests {
         assert!(gained.iter().all(|change| !change.loses_denial));
         assert_eq!(compare(&one, &one), Some(Vec::new()));
         assert_eq!(compare(&PolicySource::new("haft.toml", "a ="), &one), None);
+    }
+
+    #[test]
+    fn what_tools_may_do_in_addition_is_named() {
+        let file = |text: &str| PolicySource::new("haft.toml", text);
+        let fetch = |config: &str| {
+            file(&format!(
+                "[tools.web_fetch]\ntype = \"web_fetch\"\nconfig = {{ {config} }}\n"
+            ))
+        };
+        let check = |before: &PolicySource, after: &PolicySource, expect: &[&str]| {
+            assert_eq!(loosened(before, after).unwrap(), expect);
+        };
+        let (none, plain) = (file(""), fetch(""));
+        let wide = fetch("private_hosts = [\"a.internal:80\"], max_bytes = 20971520");
+        check(&none, &plain, &["the tool `web_fetch` is on"]);
+        let more = [
+            "`web_fetch` may reach `a.internal:80`, wherever it is",
+            "`web_fetch` takes answers of up to 20971520 bytes",
+        ];
+        check(&plain, &wide, &more);
+        check(
+            &none,
+            &wide,
+            &["the tool `web_fetch` is on", more[0], more[1]],
+        );
+        check(&wide, &wide, &[]);
+        check(&wide, &plain, &[]);
+        check(&plain, &fetch("max_bytes = 1024"), &[]);
+        let renamed = file("[tools.pages]\ntype = \"web_fetch\"\n");
+        check(
+            &plain,
+            &renamed,
+            &["the tool `pages`, which is `web_fetch`, is on"],
+        );
+        let search = file(
+            "[tools.web_search]\ntype = \"web_search\"\n\
+             config = { providers = [{ type = \"searxng\", url = \"http://10.0.0.1:8080\" }] }\n",
+        );
+        check(
+            &none,
+            &search,
+            &[
+                "the tool `web_search` is on",
+                "`web_search` may reach `10.0.0.1:8080`, wherever it is",
+            ],
+        );
+        assert_eq!(loosened(&file("a ="), &plain), None);
     }
 }

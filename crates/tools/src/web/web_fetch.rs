@@ -88,6 +88,14 @@ pub struct WebFetchConfig {
     pub private_hosts: Vec<String>,
 }
 
+impl WebFetchConfig {
+    /// The most bytes of an answer, if that is more than without this setting.
+    pub fn raised_bytes(&self) -> Option<usize> {
+        let most = self.max_bytes.map(|most| most.min(MAX_BYTES));
+        most.filter(|most| *most > DEFAULT_BYTES)
+    }
+}
+
 /// What `web_fetch` takes.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
