@@ -1,8 +1,9 @@
 //! Proving a quotation: that a page which a call fetched says these words, from the record and from the
 //! bytes that were kept, without asking the page again.
 //!
-//! The call's outcome is in the record, whose chain shows any change, and names the bytes by their
-//! hash. What is kept under that hash is read again, and the words are looked for in it.
+//! The call's outcome is in the record, whose chain shows any change. If it names the bytes by their hash,
+//! what is kept under that hash is read again, and the words are looked for in it. If not, the outcome has
+//! the page whole, and the words are looked for there.
 
 use std::{path::Path, time::Duration};
 
@@ -25,19 +26,25 @@ const CHUNK_BYTES: usize = 1024 * 1024;
 /// How long reading the page may take.
 const READING_TIME: Duration = Duration::from_secs(10);
 
-/// The tool whose pages can be quoted.
-const TOOL: &str = "builtin/web_fetch";
+/// Whose tools fetch pages. Configuration may call one what it likes.
+const PROVIDER: &str = "builtin/";
+
+/// What stands around the page in an outcome: the lines of `haft_tools::text::untrusted`.
+const ENVELOPE: (&str, &str) = ("⟦untrusted ", "\n⟦end of untrusted ");
 
 /// What the record and the kept bytes say about a quotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Citation {
     /// Where the page was.
     pub url: String,
-    /// The bytes that were fetched.
-    pub bytes: ArtifactId,
+    /// How many bytes were fetched.
+    pub size: u64,
+    /// Where these bytes are kept; absent if the record has the page whole.
+    pub bytes: Option<ArtifactId>,
     /// Where in the page's text the words begin, in characters; absent if the page does not say them.
     pub found_at: Option<usize>,
-    /// What the words were found in: `markdown`, `text` or `source`.
+    /// What the words were found in: `markdown`, `text` or `source`, or `result`, the text that the call
+    /// returned.
     pub found_in: Option<&'static str>,
 }
 
@@ -57,19 +64,25 @@ pub async fn cite(
         ));
     }
     let page = fetched_by(history, call).await?;
-    let bytes = kept(artifacts, page.bytes).await?;
+    let mut citation = Citation {
+        url: page.url,
+        size: page.size,
+        bytes: page.bytes,
+        found_at: None,
+        found_in: None,
+    };
+    let Some(id) = page.bytes else {
+        citation.found_at = place_of(&page.shown, &wanted);
+        citation.found_in = citation.found_at.map(|_| "result");
+        return Ok(citation);
+    };
+    let bytes = kept(artifacts, id).await?;
     let reader = ConfinedReader::new(Helper::default(), Path::new("/proc"));
     let forms = [
         ("markdown", DocumentForm::Markdown),
         ("text", DocumentForm::Text),
         ("source", DocumentForm::Raw),
     ];
-    let mut citation = Citation {
-        url: page.url,
-        bytes: page.bytes,
-        found_at: None,
-        found_in: None,
-    };
     for (name, form) in forms {
         let document = UntrustedDocument {
             bytes: &bytes,
@@ -95,7 +108,10 @@ pub async fn cite(
 /// A page that a call fetched.
 struct FetchedPage {
     url: String,
-    bytes: ArtifactId,
+    size: u64,
+    bytes: Option<ArtifactId>,
+    /// What the call returned of its text.
+    shown: String,
     kind: DocumentKind,
     charset: String,
 }
@@ -104,15 +120,13 @@ async fn fetched_by(history: &impl History, call: &StoredCall) -> Result<Fetched
     let no_page = || {
         HostError::new(
             HostErrorKind::Refused,
-            format!(
-                "the call `{}` fetched no page whose bytes are kept",
-                call.id
-            ),
+            format!("the call `{}` fetched no page whose text is kept", call.id),
             "give the id of a call of `web_fetch` that brought back a page; `haft log --tool web_fetch` \
-             lists them",
+             lists them; pictures and PDFs are kept with `keep_pages = true` in its settings",
         )
     };
-    if call.tool.as_deref() != Some(TOOL) {
+    let tool = call.tool.as_deref().unwrap_or_default();
+    if !tool.starts_with(PROVIDER) {
         return Err(no_page());
     }
     let events = history.events(&TenantId::local(), call.id).await;
@@ -124,10 +138,13 @@ async fn fetched_by(history: &impl History, call: &StoredCall) -> Result<Fetched
     let text = |name: &str| output.get(name).and_then(Value::as_str);
     let fetched = output.get("fetched").ok_or_else(no_page)?;
     let size = fetched.get("bytes").and_then(Value::as_u64);
+    let size = size.ok_or_else(no_page)?;
     let hash = fetched.get("blake3").and_then(Value::as_str);
-    let bytes = hash
-        .zip(size)
-        .and_then(|(hash, size)| ArtifactId::from_hex(hash, size));
+    let bytes = hash.and_then(|hash| ArtifactId::from_hex(hash, size));
+    let shown = settled.and_then(|event| shown(&event.body));
+    if bytes.is_none() && shown.is_none() {
+        return Err(no_page());
+    }
     let kind = match text("media_type") {
         Some("text/html" | "application/xhtml+xml") => DocumentKind::Html,
         Some("text/markdown" | "text/x-markdown") => DocumentKind::Markdown,
@@ -135,7 +152,9 @@ async fn fetched_by(history: &impl History, call: &StoredCall) -> Result<Fetched
     };
     Ok(FetchedPage {
         url: text("url").ok_or_else(no_page)?.to_owned(),
-        bytes: bytes.ok_or_else(no_page)?,
+        size,
+        bytes,
+        shown: shown.unwrap_or_default(),
         charset: text("charset").unwrap_or("utf-8").to_owned(),
         kind,
     })
@@ -150,6 +169,19 @@ fn structured(body: &Value) -> Option<&Value> {
             .or_else(|| fields.get("outcome").and_then(structured)),
         _ => None,
     }
+}
+
+/// What a page says in a settled call's stored form, without its address and title.
+fn shown(body: &Value) -> Option<String> {
+    let fields = body.as_object()?;
+    let Some(content) = fields.get("content").and_then(Value::as_array) else {
+        return fields.get("outcome").and_then(shown);
+    };
+    let text = content.first()?.get("text")?.as_str()?;
+    let (start, end) = ENVELOPE;
+    let (inside, _) = text.strip_prefix(start)?.rsplit_once(end)?;
+    let (_, said) = inside.split_once("\n\n")?;
+    Some(said.to_owned())
 }
 
 async fn kept(artifacts: &dyn ArtifactStore, id: ArtifactId) -> Result<Vec<u8>, HostError> {

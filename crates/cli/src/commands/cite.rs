@@ -16,7 +16,8 @@ use crate::{
 /// Prove that a page which was fetched says these words
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The bytes of the page are those that the call fetched, kept by their hash; the page is not asked again.
+The bytes of the page are those that the call fetched, kept by their hash, or the text that it returned
+where that is the whole page; the page is not asked again.
 Ends with 1 if it does not say these words.
 
 Examples:
@@ -46,8 +47,8 @@ pub(crate) async fn run(args: &CiteArgs, app: &App) -> Result<Exit, Stop> {
             "call": call.id.to_string(),
             "url": citation.url,
             "fetched": fetched,
-            "blake3": citation.bytes.hex(),
-            "bytes": citation.bytes.bytes,
+            "blake3": citation.bytes.map(|kept| kept.hex()),
+            "bytes": citation.size,
             "found": citation.found_at.is_some(),
             "found_at": citation.found_at,
             "found_in": citation.found_in,
@@ -56,6 +57,9 @@ pub(crate) async fn run(args: &CiteArgs, app: &App) -> Result<Exit, Stop> {
     }
     let mut page = Page::new();
     page = match (citation.found_at, citation.found_in) {
+        (Some(at), Some("result")) => page
+            .styled(Style::Good, "found")
+            .text(format!(" at character {at} of what the call returned")),
         (Some(at), Some(form)) => page
             .styled(Style::Good, "found")
             .text(format!(" at character {at} of the page as {form}")),
@@ -68,11 +72,13 @@ pub(crate) async fn run(args: &CiteArgs, app: &App) -> Result<Exit, Stop> {
         .text(format!("fetched  {fetched} by call {}", call.id))
         .end();
     page = page
-        .text(format!(
-            "bytes    {} of BLAKE3 {}",
-            citation.bytes.bytes,
-            citation.bytes.hex()
-        ))
+        .text(match citation.bytes {
+            Some(kept) => format!("bytes    {} of BLAKE3 {}", kept.bytes, kept.hex()),
+            None => format!(
+                "bytes    {}, whose text the record has whole",
+                citation.size
+            ),
+        })
         .end();
     app.output.page(&page)?;
     Ok(exit)

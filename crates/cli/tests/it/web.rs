@@ -43,7 +43,8 @@ fn config(port: u16, policy: &str) -> String {
 #[test]
 fn a_page_is_fetched_and_quoted_from_the_record() {
     let port = server(1);
-    let stage = Stage::with_config(&config(port, "allow = [\"web_fetch(127.0.0.1)\"]"));
+    let config = config(port, "allow = [\"web_fetch(127.0.0.1)\"]");
+    let stage = Stage::with_config(&config.replace(" }\n", ", keep_pages = true }\n"));
     let url = json!({ "url": format!("http://127.0.0.1:{port}/tea") }).to_string();
     let text = stage.haft(&["call", "web_fetch", &url]).ok();
     assert!(text.contains("# Tea\n\nBoil **fresh** water"), "{text}");
@@ -79,6 +80,30 @@ fn a_page_is_fetched_and_quoted_from_the_record() {
         "{}",
         refused.all()
     );
+}
+
+#[test]
+fn a_page_that_was_shown_whole_is_quoted_from_the_result_whatever_the_tool_is_called() {
+    let port = server(2);
+    let renamed = config(port, "allow = [\"@all\"]").replace("[tools.web_fetch]", "[tools.pages]");
+    let stage = Stage::with_config(&renamed);
+    let url = |more: &str| format!("{{\"url\": \"http://127.0.0.1:{port}/tea\"{more}}}");
+    stage.haft(&["call", "pages", &url("")]).ok();
+    let found = stage.json(&["cite", "last", "Boil **fresh** water,", "--json"]);
+    assert_eq!(
+        (&found["found_in"], &found["blake3"], &found["bytes"]),
+        (&json!("result"), &json!(null), &json!(PAGE.len())),
+        "{found}"
+    );
+    assert_eq!(stage.haft(&["cite", "last", "Boil stale water"]).code, 1);
+    stage
+        .haft(&["call", "pages", &url(", \"mode\": \"outline\"")])
+        .ok();
+    let url = url(", \"mode\": \"text\", \"max_chars\": 10");
+    stage.haft(&["call", "pages", &url]).ok();
+    let found = stage.json(&["cite", "last", "before you pour it", "--json"]);
+    assert_eq!(found["found"], true, "the rest is kept: {found}");
+    assert_eq!(found["blake3"].as_str().map(str::len), Some(64));
 }
 
 #[test]
@@ -118,6 +143,34 @@ fn what_was_read_of_the_web_counts_for_rules() {
 }
 
 #[test]
+fn a_denied_address_is_denied_by_its_names_and_forms() {
+    let port = server(1);
+    let url = |host: &str| json!({ "url": format!("http://{host}:{port}/") }).to_string();
+    let config = |policy: &str| {
+        let named = format!("[\"localhost:{port}\", \"[::ffff:127.0.0.1]:{port}\"]");
+        config(port, policy).replace(&format!("[\"127.0.0.1:{port}\"]"), &named)
+    };
+    for rule in ["host(127.0.0.1)", "web_fetch(127.0.0.1)"] {
+        let policy = format!("allow = [\"web_fetch\"]\ndeny = [\"{rule}\", \"host(::1)\"]");
+        let stage = Stage::with_config(&config(&policy));
+        for host in ["localhost", "[::ffff:127.0.0.1]"] {
+            let refused = stage.haft(&["call", "web_fetch", &url(host)]);
+            assert_ne!(refused.code, 0, "{rule} {host}: {}", refused.all());
+            assert!(
+                refused.all().contains("den"),
+                "{rule} {host}: {}",
+                refused.all()
+            );
+        }
+    }
+    // It is there for those whom no rule denies it.
+    let stage = Stage::with_config(&config(
+        "allow = [\"web_fetch\"]\ndeny = [\"host(127.0.0.2)\"]",
+    ));
+    stage.haft(&["call", "web_fetch", &url("localhost")]).ok();
+}
+
+#[test]
 fn presets_ask_before_a_host_and_a_private_one_needs_its_name() {
     let port = server(0);
     let stage = Stage::with_config(&config(port, ""));
@@ -149,7 +202,10 @@ fn presets_ask_before_a_host_and_a_private_one_needs_its_name() {
 #[test]
 fn trust_names_what_tools_may_do_that_they_could_not() {
     let stage = Stage::with_config("[policy]\npreset = \"careful\"\n");
-    stage.write("haft.toml", config(8080, "").replace(" }\n", ", max_bytes = 20971520 }\n"));
+    stage.write(
+        "haft.toml",
+        config(8080, "").replace(" }\n", ", max_bytes = 20971520 }\n"),
+    );
     let said = stage.haft(&["trust"]).ok();
     for loosened in [
         "loosens   the tool `web_fetch` is on",
@@ -162,4 +218,41 @@ fn trust_names_what_tools_may_do_that_they_could_not() {
     let said = stage.json(&["trust", "--json"]);
     let only = "`web_fetch` may reach `127.0.0.1:8081`, wherever it is";
     assert_eq!(said["loosens"], json!([only]), "{said}");
+}
+
+#[test]
+fn what_is_secret_in_an_address_is_sent_and_not_recorded() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let asked = thread::spawn(move || {
+        let (mut stream, mut head) = (listener.accept().unwrap().0, [0; 4096]);
+        let read = stream.read(&mut head).unwrap();
+        let answer = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nok";
+        let _ = stream.write_all(answer.as_bytes());
+        String::from_utf8_lossy(&head[..read]).into_owned()
+    });
+    let stage = Stage::with_config(&config(port, "allow = [\"web_fetch(127.0.0.1)\"]"));
+    let query = "part=7&X-Amz-Signature=f00dcafe01&key=short1";
+    let url = json!({ "url": format!("http://127.0.0.1:{port}/a?{query}") }).to_string();
+    stage.haft(&["call", "web_fetch", &url]).ok();
+    let asked = asked.join().unwrap();
+    assert!(
+        asked.starts_with(&format!("GET /a?{query} HTTP/1.1")),
+        "{asked}"
+    );
+    for shown in [
+        stage.haft(&["show", "last", "--json"]).ok(),
+        stage.haft(&["log", "--json"]).ok(),
+        stage.haft(&["log", "export", "-"]).all(),
+    ] {
+        assert!(
+            !shown.contains("f00dcafe01") && !shown.contains("short1"),
+            "{shown}"
+        );
+    }
+    let shown = stage.haft(&["show", "last", "--json"]).ok();
+    assert!(
+        shown.contains("part=7&X-Amz-Signature=[redacted]&key=[redacted]"),
+        "{shown}"
+    );
 }

@@ -47,6 +47,12 @@ pub trait NetOps: Send + Sync {
         Box::pin(async { Err(cannot_tell()) })
     }
 
+    /// Keeps what a host sent as an artifact, for a tool that knows only later whether somebody will look
+    /// at it again; `None` if it could not be kept.
+    fn keep<'a>(&'a self, _body: &'a [u8]) -> BoxFuture<'a, Option<ArtifactId>> {
+        Box::pin(async { None })
+    }
+
     /// Says that a call is about to show what a host said earlier, from a copy that a tool kept.
     /// Nothing is connected to. The session counts as having read from the host.
     fn show_kept<'a>(&'a self, _host: &'a Host, _port: u16) -> BoxFuture<'a, Result<(), OpsError>> {

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use haft_contract::{
     Access, BoxFuture, ErrorKind, Label,
     egress::Host,
+    host::ArtifactId,
     ops::{
         DatabaseOps, DatabaseQuery, DocumentOps, DocumentText, Fetch, FetchResponse, MessageOps,
         NetOps, NetStream, OpsError, OutgoingMessage, ReadStatement, RemoteToolOps, SchemaPage,
@@ -172,6 +173,10 @@ impl NetOps for Guard {
             }
             Ok(response)
         })
+    }
+
+    fn keep<'a>(&'a self, body: &'a [u8]) -> BoxFuture<'a, Option<ArtifactId>> {
+        Box::pin(self.keep_bytes(body))
     }
 
     fn show_kept<'a>(&'a self, host: &'a Host, port: u16) -> BoxFuture<'a, Result<(), OpsError>> {

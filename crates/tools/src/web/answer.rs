@@ -28,6 +28,36 @@ const ACCEPT: &str =
 /// Time that is left for reading a page once it has arrived.
 const READING_TIME: Duration = Duration::from_secs(6);
 
+/// The longest text in bytes that a result surely has whole; the runtime may cut a longer one.
+const SHOWN_WHOLE: usize = 40_000;
+
+/// When the bytes of a page are kept.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum KeepBytes {
+    /// Always, because the operator wants it.
+    Always,
+    /// When the result does not have all of the text: it is recorded, and what it leaves out is not.
+    UnlessWhole {
+        /// How many characters the result has, from the beginning.
+        shown: usize,
+    },
+}
+
+impl KeepBytes {
+    fn of_text(self, text: &str) -> bool {
+        match self {
+            Self::Always => true,
+            Self::UnlessWhole { shown } => {
+                text.len() > SHOWN_WHOLE || text.chars().nth(shown).is_some()
+            }
+        }
+    }
+
+    fn of_media(self) -> bool {
+        matches!(self, Self::Always)
+    }
+}
+
 /// A page that was fetched.
 #[derive(Debug)]
 pub(super) struct Page {
@@ -78,12 +108,13 @@ pub(super) async fn fetch(
     start: &PageAddress,
     form: DocumentForm,
     max_bytes: usize,
+    keep: KeepBytes,
 ) -> Result<FetchResult, ToolError> {
     let mut address = start.clone();
     for _ in 0..=MAX_REDIRECTS {
         let response = request(cx, &address, form, max_bytes).await?;
         if !matches!(response.status, 301 | 302 | 303 | 307 | 308) {
-            let page = page(cx, &address, form, response).await?;
+            let page = page(cx, &address, form, keep, response).await?;
             return Ok(FetchResult::Page(Box::new(page)));
         }
         let Some(location) = header(&response, "location") else {
@@ -128,7 +159,8 @@ async fn request(
             .remaining()
             .saturating_sub(READING_TIME)
             .max(cx.remaining() / 2),
-        keep: true,
+        // Whether they are needed shows once they are read.
+        keep: false,
     };
     let response = tokio::select! {
         biased;
@@ -161,6 +193,7 @@ async fn page(
     cx: &CallContext<NoProgress>,
     address: &PageAddress,
     form: DocumentForm,
+    keep: KeepBytes,
     response: FetchResponse,
 ) -> Result<Page, ToolError> {
     if !(200..300).contains(&response.status) {
@@ -182,7 +215,7 @@ async fn page(
             url,
             media_type: media.mime,
             bytes,
-            kept: response.kept,
+            kept: kept(cx, keep.of_media(), &response.body).await,
             body: PageBody::Media {
                 data: response.body,
                 class: media.class,
@@ -218,9 +251,16 @@ async fn page(
         media_type: document_type(&essence, kind),
         url,
         bytes,
-        kept: response.kept,
+        kept: kept(cx, keep.of_text(&text.text), &response.body).await,
         body: PageBody::Text(text),
     })
+}
+
+async fn kept(cx: &CallContext<NoProgress>, is_wanted: bool, body: &[u8]) -> Option<ArtifactId> {
+    if !is_wanted {
+        return None;
+    }
+    cx.net().keep(body).await
 }
 
 pub(in crate::web) fn header<'r>(response: &'r FetchResponse, wanted: &str) -> Option<&'r str> {

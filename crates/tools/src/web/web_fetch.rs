@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 use super::{
     address::PageAddress,
-    answer::{self, FetchResult, Page, PageBody},
+    answer::{self, FetchResult, KeepBytes, Page, PageBody},
     copies::{Copies, CopyKey},
 };
 use crate::{
@@ -66,6 +66,7 @@ const WEB_PORTS: [u16; 4] = [80, 443, 8080, 8443];
 #[derive(Debug)]
 pub struct WebFetchTool {
     max_bytes: usize,
+    keep_pages: bool,
     named: Vec<HostRule>,
     /// Hosts that are named for another tool.
     others: Vec<HostRule>,
@@ -82,6 +83,9 @@ pub struct WebFetchConfig {
     /// For how many seconds a copy of a page is shown again to the same agent: 900; 0 keeps none.
     #[serde(default)]
     pub copy_seconds: Option<u64>,
+    /// Whether the bytes of every page are kept, also where the result has all of it: false.
+    #[serde(default)]
+    pub keep_pages: bool,
     /// Hosts that are not on the public Internet and may be fetched from, each with its port:
     /// `wiki.internal:443`, `127.0.0.1:8080`. Rules still decide.
     #[serde(default)]
@@ -183,7 +187,7 @@ pub struct WebFetchOutput {
 pub struct FetchedBytes {
     /// How many.
     pub bytes: u64,
-    /// Their BLAKE3 hash, by which they are kept and by which `haft cite` finds them.
+    /// Their BLAKE3 hash, if they are kept: the result does not have all of the page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blake3: Option<String>,
 }
@@ -200,6 +204,7 @@ impl WebFetchTool {
         let seconds = config.copy_seconds.unwrap_or(DEFAULT_COPY_SECONDS);
         Self {
             max_bytes: config.max_bytes.unwrap_or(DEFAULT_BYTES).min(MAX_BYTES),
+            keep_pages: config.keep_pages,
             // What is no host is said where configuration is read.
             named: config
                 .private_hosts
@@ -248,6 +253,7 @@ impl WebFetchTool {
         &self,
         address: &PageAddress,
         form: DocumentForm,
+        keep: KeepBytes,
         cx: &CallContext<NoProgress>,
     ) -> Result<Reply, ToolError> {
         let key = CopyKey::new(cx.principal(), form, address.as_str());
@@ -255,7 +261,7 @@ impl WebFetchTool {
             cx.net().show_kept(&address.host, address.port).await?;
             return Ok(Reply::Page(page, Some(age)));
         }
-        match answer::fetch(cx, address, form, self.max_bytes).await? {
+        match answer::fetch(cx, address, form, self.max_bytes, keep).await? {
             FetchResult::Page(page) => {
                 let page = Arc::from(page);
                 self.copies.put(key, Arc::clone(&page));
@@ -315,7 +321,15 @@ impl Tool for WebFetchTool {
         };
         // Nothing that a page says can look like this: it is not known before the page is fetched.
         let mark = cx.call().to_string();
-        let (page, age) = match self.page(&address, form, &cx).await? {
+        let keep = match (self.keep_pages, input.mode) {
+            (true, _) => KeepBytes::Always,
+            (false, WebFetchMode::Outline) => KeepBytes::UnlessWhole { shown: 0 },
+            (false, _) if input.offset > 0 => KeepBytes::UnlessWhole { shown: 0 },
+            (false, _) => KeepBytes::UnlessWhole {
+                shown: input.max_chars.clamp(1, MAX_CHARACTERS),
+            },
+        };
+        let (page, age) = match self.page(&address, form, keep, &cx).await? {
             Reply::Page(page, age) => (page, age),
             Reply::Elsewhere { status, to } => return Ok(elsewhere(&address, status, to, &mark)),
         };

@@ -58,7 +58,11 @@ async fn a_page_becomes_its_main_content_and_the_session_its_label() {
         (&output["extractor"], &output["title"]),
         (&json!("main_content"), &json!("Tea"))
     );
-    assert_eq!(output["fetched"]["blake3"].as_str().unwrap().len(), 64);
+    assert!(output["fetched"]["bytes"].is_u64());
+    assert!(
+        output["fetched"].get("blake3").is_none(),
+        "the result has all of it"
+    );
     // The mark around what the page says cannot be known before the page is fetched.
     let mark = outcome.call.to_string();
     assert_eq!(text.matches(&mark).count(), 2, "{text}");
@@ -135,6 +139,41 @@ async fn markdown_that_a_server_has_is_taken_and_paged() {
             .kind,
         ErrorKind::InvalidInput
     );
+}
+
+#[tokio::test]
+async fn bytes_are_kept_where_the_result_does_not_have_all_of_them() {
+    let site = Site::start(|path| match path {
+        "/wide" => ok("text/plain", "\u{8336}".repeat(15_000)),
+        "/picture" => ok("image/png", b"\x89PNG\r\n\x1a\nrest"),
+        _ => ok("text/plain", "line\n".repeat(400)),
+    });
+    let harness = at_home(&[site.port], WebFetchConfig::default()).build();
+    let always = WebFetchConfig {
+        keep_pages: true,
+        ..WebFetchConfig::default()
+    };
+    let always = at_home(&[site.port], always).build();
+    let kept = async |harness: &Harness, path: &str, more: Value| {
+        let mut input = json!({ "url": site.url(path) });
+        input
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let outcome = harness.succeed("web_fetch", input).await;
+        structured(&outcome)["fetched"].get("blake3").is_some()
+    };
+    assert!(!kept(&harness, "/whole", json!({})).await);
+    assert!(kept(&harness, "/cut", json!({ "max_chars": 100 })).await);
+    assert!(kept(&harness, "/end", json!({ "offset": 1900 })).await);
+    assert!(kept(&harness, "/outline", json!({ "mode": "outline" })).await);
+    assert!(
+        kept(&harness, "/wide", json!({})).await,
+        "the runtime cuts it"
+    );
+    assert!(!kept(&harness, "/picture", json!({})).await);
+    assert!(kept(&always, "/whole", json!({})).await);
+    assert!(kept(&always, "/picture", json!({})).await);
 }
 
 #[tokio::test]
