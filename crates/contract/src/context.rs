@@ -73,7 +73,8 @@ fn not_expanded(path: &str) -> Option<&str> {
     (first == "~" || (variable.is_some() && first.chars().all(harmless))).then_some(first)
 }
 
-/// What a tool may use while it previews an input: the files its plan names, for reading only.
+/// What a tool may use while it previews an input: the files its plan names, for reading only, and
+/// what databases expect of its statements.
 #[derive(Clone)]
 pub struct PreviewContext {
     /// Who asks.
@@ -86,6 +87,8 @@ pub struct PreviewContext {
     pub repository: Arc<dyn RepositoryOps>,
     /// What earlier calls did to files.
     pub past: Arc<dyn PastChanges>,
+    /// Databases: statements that the plan names can be explained. None can be run.
+    pub databases: Arc<dyn DatabaseOps>,
     /// Fires when the call no longer needs an answer.
     pub cancel: CancellationToken,
 }

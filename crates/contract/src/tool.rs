@@ -70,8 +70,9 @@ pub trait Tool: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
 
     /// Shows what an input will do to files, for a person who is asked to approve it: the whole
-    /// change, computed from the files as they are. Commands, hosts and databases are shown from
-    /// the plan, without the tool. Called only when somebody is asked; must not change anything.
+    /// change, computed from the files as they are, and what a database expects of a statement.
+    /// Commands, hosts and what a statement touches are shown from the plan, without the tool. Called
+    /// only when somebody is asked; must not change anything.
     fn preview(
         &self,
         input: &Self::Input,

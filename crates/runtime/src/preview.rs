@@ -19,7 +19,7 @@ use haft_contract::{
     custom_access::CustomAccess,
     erased::ParsedInput,
     host::{Question, Verdict},
-    ops::{FileKind, FileOps, FileVersion},
+    ops::{FileKind, FileOps, FileVersion, RepositoryOps},
     preview::{
         CommandPreview, FileChangeKind, FileDiff, MAX_PREVIEW_BYTES, Preview, PreviewPart,
         TouchKind,
@@ -196,7 +196,8 @@ async fn ask_tool(
         principal: Arc::clone(&call.principal),
         root: Arc::clone(&call.workspace.operations.root),
         files: Arc::clone(&guard) as Arc<dyn FileOps>,
-        repository: guard,
+        repository: Arc::clone(&guard) as Arc<dyn RepositoryOps>,
+        databases: guard,
         past: Arc::new(ChangeHistory::new(
             &call.engine,
             &call.workspace,

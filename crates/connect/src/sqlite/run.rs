@@ -1,11 +1,13 @@
 //! Running a statement: rows are handed on from SQLite's thread in batches, and a change is committed
 //! only if it changed as many rows as expected.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{collections::BTreeSet, sync::atomic::Ordering, time::Duration};
 
 use haft_contract::{
     ErrorKind,
-    ops::{DatabaseQuery, OpsError, StatementEnd, StatementEstimate, TakeRows, WantedRows},
+    ops::{
+        DatabaseQuery, OpsError, StatementEnd, StatementEstimate, TableScan, TakeRows, WantedRows,
+    },
 };
 use rusqlite::{Connection, Statement};
 use serde_json::Value;
@@ -120,11 +122,27 @@ impl SqliteSource {
             Ok(StatementEstimate {
                 cost: None,
                 rows: None,
+                scans: scans(&steps),
                 steps: steps.join("\n"),
             })
         })
         .await
     }
+}
+
+/// The tables that steps read from the first row to the last: `SCAN users`, `SCAN u USING COVERING
+/// INDEX …`, but not `SCAN CONSTANT ROW` and `SCAN (subquery-1)`.
+fn scans(steps: &[String]) -> Vec<TableScan> {
+    let scanned = steps.iter().filter_map(|step| {
+        let table = step.strip_prefix("SCAN ")?.split(' ').next()?;
+        (table != "CONSTANT" && !table.starts_with('(')).then_some(table)
+    });
+    let tables: BTreeSet<&str> = scanned.collect();
+    let tables = tables.into_iter().map(|table| TableScan {
+        table: table.to_owned(),
+        rows: None,
+    });
+    tables.collect()
 }
 
 /// Hands rows on until there are no more or no more are wanted; whether the latter.

@@ -8,7 +8,7 @@ use haft_contract::{
     erased::erase,
     ops::{DatabaseOps, ReadStatement},
 };
-use haft_testkit::{EventLog, Harness, memory};
+use haft_testkit::{EventLog, FixedPolicy, Harness, ScriptedAnswer, ScriptedApprover, memory};
 use haft_tools::data::database_query::DatabaseQueryTool;
 use serde_json::json;
 
@@ -144,4 +144,64 @@ async fn tables_are_shown() {
         "{}",
         outcome.text()
     );
+}
+
+/// What a person was shown of a call of `database_query`, who refuses it.
+async fn shown(shop: &Shop, input: serde_json::Value) -> String {
+    let like = Like {
+        writable: true,
+        ..Like::default()
+    };
+    let databases = Arc::new(match &shop.database {
+        Some(database) => Shop::postgres_in(database.clone(), like).databases,
+        None => shop.again(&like),
+    });
+    let reader: Arc<dyn ReadStatement> = Arc::<haft_connect::Databases>::clone(&databases);
+    let (mut operations, _) = memory::operations();
+    operations.world.databases = databases as Arc<dyn DatabaseOps>;
+    let person = ScriptedApprover::new([ScriptedAnswer::Refuse("no".to_owned())]);
+    let harness = Harness::on(operations)
+        .tools(vec![erase(DatabaseQueryTool::new(reader)).unwrap()])
+        .policy(FixedPolicy::ask_all())
+        .person(&person)
+        .build();
+    harness.fail("database_query", input).await;
+    person.asked()[0].form["preview"].to_string()
+}
+
+#[tokio::test]
+#[ignore = "ci: needs PostgreSQL"]
+async fn a_person_is_shown_what_the_database_expects() {
+    let writable = || Like {
+        writable: true,
+        ..Like::default()
+    };
+    let (postgres, sqlite) = (Shop::postgres(writable()), Shop::sqlite(writable()));
+    postgres.asked("ANALYZE orders");
+    let update =
+        json!({"query": "UPDATE orders SET status = 'late' WHERE id <= 13", "expect_rows": 13});
+    let found = shown(&postgres, update.clone()).await;
+    for part in [
+        "expects to change about 13 rows",
+        "the whole of `orders` (about 30 rows)",
+        "unless it changes exactly 13 rows, it changes nothing",
+    ] {
+        assert!(found.contains(part), "{found}");
+    }
+    let late = "SELECT count(*) FROM orders WHERE status = 'late'";
+    assert_eq!(postgres.asked(late), "0");
+    let read = json!({"query": "SELECT name FROM users WHERE id = $1", "params": [3]});
+    let found = shown(&postgres, read).await;
+    assert!(found.contains("expects to find about"), "{found}");
+    // A statement that cannot run keeps nobody from answering, and the words are the database's.
+    let found = shown(&postgres, json!({"query": "SELECT nothing FROM users"})).await;
+    assert!(found.contains("did not say what it expects"), "{found}");
+    let found = shown(&sqlite, json!({"query": "SELECT name FROM users"})).await;
+    assert!(found.contains("to read the whole of `users`"), "{found}");
+    let found = shown(
+        &sqlite,
+        json!({"query": "SELECT name FROM users WHERE id = 3"}),
+    )
+    .await;
+    assert!(found.contains("to read no table as a whole"), "{found}");
 }

@@ -118,10 +118,21 @@ pub struct StatementEnd {
 pub struct StatementEstimate {
     /// The cost in the database's own unit, without decimals.
     pub cost: Option<u64>,
-    /// How many rows it will return.
+    /// How many rows it will return or change.
     pub rows: Option<u64>,
     /// The steps, as the database describes them.
     pub steps: String,
+    /// The tables of which it would read every row.
+    pub scans: Vec<TableScan>,
+}
+
+/// A table of which a database would read every row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableScan {
+    /// Its name, with its schema where that is not the usual one, or what the statement calls it.
+    pub table: String,
+    /// About how many rows it has, if the database knows without counting.
+    pub rows: Option<u64>,
 }
 
 /// A question about tables and columns.

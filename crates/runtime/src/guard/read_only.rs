@@ -1,11 +1,13 @@
 //! The files a preview may read: those the plan names. Nothing it opens counts as seen by the
-//! session, and every change fails.
+//! session, and every change fails. Of databases it may ask what they expect of a planned statement.
 
 use haft_contract::{
     BoxFuture, ErrorKind, WorkPath,
     ops::{
-        CopyFile, FileOps, FileReader, FileStat, FileVersion, ListQuery, Listing, OpsError,
-        Overwrite, RemoveScope, ResolvedPath, WriteFile, WrittenFile,
+        CopyFile, DatabaseOps, DatabaseQuery, FileOps, FileReader, FileStat, FileVersion,
+        ListQuery, Listing, OpsError, Overwrite, ReadStatement, RemoveScope, ResolvedPath,
+        SchemaPage, SchemaQuestion, SourceSummary, StatementEnd, StatementEstimate,
+        StatementReading, TakeRows, WriteFile, WrittenFile,
     },
 };
 
@@ -104,6 +106,42 @@ impl FileOps for ReadOnly {
     ) -> BoxFuture<'a, Result<WrittenFile, OpsError>> {
         refuse(to)
     }
+}
+
+impl ReadStatement for ReadOnly {
+    fn sources(&self) -> Vec<SourceSummary> {
+        self.0.sources()
+    }
+
+    fn read_statement(&self, source: &str, statement: &str) -> Result<StatementReading, OpsError> {
+        self.0.read_statement(source, statement)
+    }
+}
+
+impl DatabaseOps for ReadOnly {
+    fn query<'a>(
+        &'a self,
+        _: DatabaseQuery<'a>,
+        _: &'a mut dyn TakeRows,
+    ) -> BoxFuture<'a, Result<StatementEnd, OpsError>> {
+        no_statement()
+    }
+
+    fn explain<'a>(
+        &'a self,
+        query: DatabaseQuery<'a>,
+    ) -> BoxFuture<'a, Result<StatementEstimate, OpsError>> {
+        self.0.explain(query)
+    }
+
+    fn schema<'a>(&'a self, _: SchemaQuestion<'a>) -> BoxFuture<'a, Result<SchemaPage, OpsError>> {
+        no_statement()
+    }
+}
+
+fn no_statement<'a, T: Send + 'a>() -> BoxFuture<'a, Result<T, OpsError>> {
+    let error = OpsError::new(ErrorKind::NotInPlan, "a preview asks no database for data");
+    Box::pin(std::future::ready(Err(error)))
 }
 
 fn refuse<'a, T: Send + 'a>(path: &WorkPath) -> BoxFuture<'a, Result<T, OpsError>> {

@@ -13,11 +13,12 @@ use std::{
 use haft_contract::{
     Access, BoxFuture, CallContext, Content, Effects, ErrorKind, Plan, PlanContext, Progress, Tool,
     ToolError, ToolSpec,
-    context::OutputSink,
+    context::{OutputSink, PreviewContext},
     ops::{
         DatabaseQuery, ReadStatement, SchemaQuestion, StatementEstimate, Stream, TableSummary,
         TakeRows, WantedRows,
     },
+    preview::Preview,
     progress::{NoProgress, ProgressSink},
     spec::{Deadline, ParameterAlias},
     streamed::ItemSink,
@@ -26,7 +27,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::table_text::TableFormat;
+use super::{
+    expectation::{AskedStatement, expectation},
+    table_text::TableFormat,
+};
 
 const DESCRIPTION: &str = "\
 Asks a configured database. `query` runs one statement and returns its rows; `explain` says what the \
@@ -359,6 +363,29 @@ impl Tool for DatabaseQueryTool {
             (None, false) => format!("[{} rows]", output.row_count),
         };
         Ok(output)
+    }
+
+    async fn preview(
+        &self,
+        input: &DatabaseQueryInput,
+        cx: PreviewContext,
+    ) -> Result<Preview, ToolError> {
+        if input.action != DatabaseAction::Query {
+            return Ok(Preview::default());
+        }
+        let source = self.source(input)?;
+        let statement = Self::statement(input)?;
+        let reading = self.reader.read_statement(&source, statement)?;
+        let asked = AskedStatement {
+            source: &source,
+            statement,
+            parameters: &input.params,
+            expect_rows: input.expect_rows,
+            writes: reading.writes,
+        };
+        Ok(Preview {
+            parts: vec![expectation(asked, &cx).await],
+        })
     }
 
     fn render(&self, output: &DatabaseQueryOutput) -> Vec<Content> {

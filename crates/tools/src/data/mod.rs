@@ -1,4 +1,5 @@
 //! Tools for data beyond files.
 
 pub mod database_query;
+mod expectation;
 mod table_text;

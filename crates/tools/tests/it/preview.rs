@@ -102,6 +102,7 @@ impl Stage {
             files: Arc::clone(&self.operations.files),
             repository: Arc::new(NoRepository),
             past: Arc::new(NoPast),
+            databases: Arc::clone(&self.operations.world.databases),
             cancel: CancellationToken::new(),
         };
         tool.preview(&parsed, cx).await
