@@ -1,6 +1,6 @@
 //! What Haft added to somebody else's file, and how it is removed when the file has changed in the
 //! meantime: only what Haft added is removed, and a table or list that Haft created goes with it
-//! once it is empty. Text in, text out; `agent_files/installed.rs` stores it.
+//! once it is empty. Text in, text out; `files/installed.rs` stores it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

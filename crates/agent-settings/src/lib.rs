@@ -2,14 +2,15 @@
 //! how it writes one.
 //!
 //! There is one file per agent, each with a link to its documentation. `server.rs` holds what they
-//! have in common, `document/` edits their files. Nothing here touches a file: text comes in and
-//! goes out. `docs/guide/agents.md` explains the same to people.
+//! have in common, `document/` edits their files as text, and only `files/` reads and writes them.
+//! `docs/guide/agents.md` explains the same to people.
 
 pub mod additions;
 mod claude_code;
 mod codex;
 mod cursor;
 pub mod document;
+pub mod files;
 mod gemini;
 mod goose;
 mod nanobot;

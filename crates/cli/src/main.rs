@@ -3,7 +3,6 @@
 //! Read next: `args.rs` for the commands, `exit.rs` for the exit codes. `haft-host` turns
 //! configuration into a runtime.
 
-mod agent_files;
 mod args;
 mod commands;
 mod exit;

@@ -14,11 +14,11 @@ use haft_host::config::{ConfigPlaces, Env, resolve::Overrides};
 
 use super::check::Check;
 use crate::{
-    agent_files::foreign::{same_place, this_program},
     args::{Cli, Command},
     commands::{App, mcp::entry},
     stop::Stop,
 };
+use haft_agent_settings::files::foreign::{same_place, this_program};
 
 const NAME: &str = "agent";
 

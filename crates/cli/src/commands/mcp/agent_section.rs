@@ -8,11 +8,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{
-    agent_files::foreign::{BackupPolicy, ForeignFile},
-    stop::Stop,
-    terminal::Page,
-};
+use crate::{stop::Stop, terminal::Page};
+use haft_agent_settings::files::foreign::{BackupPolicy, ForeignFile};
 use haft_agent_settings::{Agent, Scope};
 use haft_host::config::{
     ConfigPlaces, FILE_NAME,

@@ -21,10 +21,8 @@ use haft_tools::change::FileChange;
 use serde_json::Value;
 
 use super::super::App;
-use crate::{
-    agent_files::foreign::{ForeignFile, MAX_BYTES, real_directory, this_program},
-    stop::Stop,
-};
+use crate::stop::Stop;
+use haft_agent_settings::files::foreign::{ForeignFile, MAX_BYTES, real_directory, this_program};
 
 /// Where an agent keeps its servers here.
 pub(crate) fn place(

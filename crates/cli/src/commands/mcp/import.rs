@@ -26,12 +26,12 @@ use super::{
     entry,
 };
 use crate::{
-    agent_files::foreign::{BackupPolicy, ForeignFile},
     exit::Exit,
     prompt::confirm,
     stop::Stop,
     terminal::{Format, Page, Style},
 };
+use haft_agent_settings::files::foreign::{BackupPolicy, ForeignFile};
 
 /// The directory for values from an agent's configuration, in the data directory.
 const SECRETS: &str = "mcp-secrets";
@@ -186,9 +186,8 @@ impl Takeover {
                 .replace(&self.config.after, BackupPolicy::Never)?;
             self.trust(path)?;
         }
-        self.agents
-            .file
-            .replace(&self.agents.after, BackupPolicy::Always)
+        let file = &self.agents.file;
+        Ok(file.replace(&self.agents.after, BackupPolicy::Always)?)
     }
 
     /// Trusts a workspace's file as it is now, because its operator has just seen and changed it.

@@ -29,11 +29,11 @@ use super::{
     planned::PlannedFile,
 };
 use crate::{
-    agent_files::installed::InstalledFile,
     exit::Exit,
     stop::Stop,
     terminal::{Format, Page, Style},
 };
+use haft_agent_settings::files::installed::InstalledFile;
 
 /// The variable with the token of `haft mcp --http`, in the agent's environment.
 const TOKEN: &str = "HAFT_MCP_TOKEN";

@@ -11,7 +11,8 @@ use haft_ledger::Redactor;
 use serde_json::Value;
 
 use super::entry::{diff, unchangeable};
-use crate::{agent_files::installed::InstalledFile, stop::Stop};
+use crate::stop::Stop;
+use haft_agent_settings::files::installed::InstalledFile;
 
 /// A file and its planned text.
 pub(super) struct PlannedFile {
@@ -106,12 +107,12 @@ impl PlannedFile {
         };
         let before = self.file.without(&self.additions_with(entry));
         let before = before.map_err(|why| unchangeable(self.path(), why, None))?;
-        self.file.put_in(before, after, self.added.clone())
+        Ok(self.file.put_in(before, after, self.added.clone())?)
     }
 
     /// Writes the file without Haft and returns the backup's path.
     pub(super) fn remove(&self) -> Result<Option<PathBuf>, Stop> {
-        self.file.take_out(self.after.as_deref())
+        Ok(self.file.take_out(self.after.as_deref())?)
     }
 
     /// What was noted, and the entry if it was not noted.

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use haft_agent_settings::{
+use crate::{
     additions::{self, Addition},
     document::{self, EditRefusal, Format},
 };
 use haft_host::config::trust::{hex, sha256};
 
 use super::foreign::{BackupPolicy, ForeignFile};
-use crate::stop::Stop;
+use haft_host::HostError;
 
 /// The suffix of a note.
 const NOTE: &str = ".haft-install";
@@ -21,8 +21,9 @@ const NOTE: &str = ".haft-install";
 /// The version of the note format.
 const VERSION: u32 = 1;
 
+/// A file of an agent, and the note beside it.
 #[derive(Debug)]
-pub(crate) struct InstalledFile {
+pub struct InstalledFile {
     file: ForeignFile,
     format: Format,
     note_file: ForeignFile,
@@ -43,13 +44,13 @@ struct InstalledNote {
 
 impl InstalledFile {
     /// Reads a file and its note; either may be missing.
-    pub(crate) fn read(path: &Path, format: Format) -> Result<Self, Stop> {
+    pub fn read(path: &Path, format: Format) -> Result<Self, HostError> {
         let file = ForeignFile::read(path.to_owned())?;
         let note_file = ForeignFile::read(note_path(path))?;
         let note = note_file.text().map(|text| {
             let note = serde_json::from_str::<InstalledNote>(text).ok();
             note.filter(|note| note.v == VERSION).ok_or_else(|| {
-                Stop::config(
+                HostError::config(
                     format!(
                         "`{}` is not a note of this version of Haft",
                         note_file.path().display()
@@ -67,33 +68,33 @@ impl InstalledFile {
     }
 
     /// Whether Haft left a note about a file.
-    pub(crate) fn has_note(path: &Path) -> Result<bool, Stop> {
+    pub fn has_note(path: &Path) -> Result<bool, HostError> {
         Ok(ForeignFile::read(note_path(path))?.text().is_some())
     }
 
     /// The file.
-    pub(crate) fn file(&self) -> &ForeignFile {
+    pub fn file(&self) -> &ForeignFile {
         &self.file
     }
 
     /// Its text, or the text of an empty file.
-    pub(crate) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         let text = self.file.text().filter(|text| !text.trim().is_empty());
         text.unwrap_or(document::blank(self.format))
     }
 
     /// What Haft added to it.
-    pub(crate) fn added(&self) -> &[Addition] {
+    pub fn added(&self) -> &[Addition] {
         self.note.as_ref().map_or(&[], |note| &note.added)
     }
 
     /// Whether there is a note about it.
-    pub(crate) fn is_noted(&self) -> bool {
+    pub fn is_noted(&self) -> bool {
         self.note.is_some()
     }
 
     /// The file without these additions; `None` if there is then no file.
-    pub(crate) fn without(&self, added: &[Addition]) -> Result<Option<String>, EditRefusal> {
+    pub fn without(&self, added: &[Addition]) -> Result<Option<String>, EditRefusal> {
         let Some(text) = self.file.text() else {
             return Ok(None);
         };
@@ -116,12 +117,12 @@ impl InstalledFile {
 
     /// Writes the note, then the file with Haft. The note comes first: a note about a change that
     /// did not happen removes nothing. Returns the backup's path.
-    pub(crate) fn put_in(
+    pub fn put_in(
         &self,
         before: Option<String>,
         after: &str,
         added: Vec<Addition>,
-    ) -> Result<Option<PathBuf>, Stop> {
+    ) -> Result<Option<PathBuf>, HostError> {
         let note = InstalledNote {
             v: VERSION,
             before,
@@ -129,14 +130,14 @@ impl InstalledFile {
             added,
         };
         let note = serde_json::to_string_pretty(&note)
-            .map_err(|error| Stop::config(error.to_string(), "report this"))?;
+            .map_err(|error| HostError::config(error.to_string(), "report this"))?;
         self.note_file
             .replace(&format!("{note}\n"), BackupPolicy::Never)?;
         self.file.replace(after, BackupPolicy::Once)
     }
 
     /// Writes the file without Haft, and removes the note.
-    pub(crate) fn take_out(&self, without: Option<&str>) -> Result<Option<PathBuf>, Stop> {
+    pub fn take_out(&self, without: Option<&str>) -> Result<Option<PathBuf>, HostError> {
         let backup = match without {
             Some(text) if self.file.text() == Some(text) => None,
             Some(text) => self.file.replace(text, BackupPolicy::Once)?,

@@ -1,9 +1,9 @@
 //! The agents' files that Haft changes: read, replaced entirely or not at all, and restored.
-//! `agents/` decides what goes into them; this module does the reading and writing.
+//! The rest of this crate decides what goes into them; this module does the reading and writing.
 #![expect(
     clippy::disallowed_methods,
     reason = "changes files of other programs where their owner asked for it, which no workspace confines"
 )]
 
-pub(crate) mod foreign;
-pub(crate) mod installed;
+pub mod foreign;
+pub mod installed;

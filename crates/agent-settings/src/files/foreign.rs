@@ -12,10 +12,10 @@ use rustix::{fs::OFlags, io::Errno};
 
 use haft_host::state::private;
 
-use crate::stop::Stop;
+use haft_host::HostError;
 
 /// The largest file that is changed. Agents keep their history in some.
-pub(crate) const MAX_BYTES: u64 = 64 * 1024 * 1024;
+pub const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The suffix of a backup.
 const BACKUP: &str = ".haft-backup";
@@ -28,7 +28,7 @@ const NEW_MODE: u32 = 0o600;
 
 /// A file as it was read.
 #[derive(Debug)]
-pub(crate) struct ForeignFile {
+pub struct ForeignFile {
     path: PathBuf,
     found: Option<FileContents>,
 }
@@ -41,7 +41,7 @@ struct FileContents {
 
 /// When a file is backed up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BackupPolicy {
+pub enum BackupPolicy {
     /// Not at all.
     Never,
     /// Before the first change.
@@ -52,25 +52,25 @@ pub(crate) enum BackupPolicy {
 
 impl ForeignFile {
     /// Reads a file, which need not exist.
-    pub(crate) fn read(path: PathBuf) -> Result<Self, Stop> {
+    pub fn read(path: PathBuf) -> Result<Self, HostError> {
         let found = found(&path)?;
         Ok(Self { path, found })
     }
 
     /// Its path.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Its text; `None` if it does not exist.
-    pub(crate) fn text(&self) -> Option<&str> {
+    pub fn text(&self) -> Option<&str> {
         self.found.as_ref().map(|found| found.text.as_str())
     }
 
     /// Replaces it and returns the backup's path. Fails if the file has changed since it was read.
-    pub(crate) fn replace(&self, text: &str, keep: BackupPolicy) -> Result<Option<PathBuf>, Stop> {
+    pub fn replace(&self, text: &str, keep: BackupPolicy) -> Result<Option<PathBuf>, HostError> {
         let failed = |what: &str, error: io::Error| {
-            Stop::config(
+            HostError::config(
                 format!("`{}` cannot be {what}: {error}", self.path.display()),
                 "check that its directory is yours and has room",
             )
@@ -92,13 +92,13 @@ impl ForeignFile {
     }
 
     /// Removes it, if it exists and has not changed since it was read.
-    pub(crate) fn remove(&self) -> Result<(), Stop> {
+    pub fn remove(&self) -> Result<(), HostError> {
         if self.found.is_none() {
             return Ok(());
         }
         self.unchanged()?;
         fs::remove_file(&self.path).map_err(|error| {
-            Stop::config(
+            HostError::config(
                 format!("`{}` cannot be removed: {error}", self.path.display()),
                 "check that its directory is yours",
             )
@@ -106,11 +106,11 @@ impl ForeignFile {
     }
 
     /// Fails if the file has changed since it was read.
-    fn unchanged(&self) -> Result<(), Stop> {
+    fn unchanged(&self) -> Result<(), HostError> {
         if found(&self.path)? == self.found {
             return Ok(());
         }
-        Err(Stop::config(
+        Err(HostError::config(
             format!("another program has just changed `{}`", self.path.display()),
             "close the program it belongs to, then run the command again",
         ))
@@ -150,12 +150,12 @@ impl ForeignFile {
 }
 
 /// The running program, by a path that another program can start.
-pub(crate) fn this_program() -> Result<PathBuf, Stop> {
+pub fn this_program() -> Result<PathBuf, HostError> {
     std::env::current_exe()
         .ok()
         .filter(|path| path.is_absolute() && path.to_str().is_some() && path.is_file())
         .ok_or_else(|| {
-            Stop::config(
+            HostError::config(
                 "the path of this program cannot be determined",
                 "start it again from where it is installed",
             )
@@ -163,19 +163,20 @@ pub(crate) fn this_program() -> Result<PathBuf, Stop> {
 }
 
 /// Whether two paths lead to the same place. Missing paths are compared by name.
-pub(crate) fn same_place(one: &Path, other: &Path) -> bool {
+pub fn same_place(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     real(one) == real(other)
 }
 
 /// Resolves a path, if its directory exists.
-pub(crate) fn real_directory(path: &Path) -> Option<PathBuf> {
+pub fn real_directory(path: &Path) -> Option<PathBuf> {
     let existing = path.ancestors().skip(1).find(|path| path.exists())?;
     fs::canonicalize(existing).ok()
 }
 
-fn found(path: &Path) -> Result<Option<FileContents>, Stop> {
-    let refused = |why: &str, hint: &str| Stop::config(format!("`{}` {why}", path.display()), hint);
+fn found(path: &Path) -> Result<Option<FileContents>, HostError> {
+    let refused =
+        |why: &str, hint: &str| HostError::config(format!("`{}` {why}", path.display()), hint);
     let unreadable =
         |error: io::Error| refused(&format!("cannot be read: {error}"), "check who may read it");
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
