@@ -14,10 +14,10 @@ use tokio::sync::Semaphore;
 
 use crate::{
     halt::Halt,
-    place::Place,
     settings::{EngineSettings, SourceSettings},
     source_finding::SourceFinding,
     sql::{self, ReadingRules, RefusedStatement},
+    statement_slot::StatementSlot,
 };
 
 /// Every configured database.
@@ -145,11 +145,11 @@ fn engine(settings: &SourceSettings, secrets: &Arc<dyn ReadSecret>) -> Result<En
 
 impl Source {
     /// Waits for a place. Not getting one is another outcome than a statement that takes long.
-    async fn place(&self, halt: &Halt) -> Result<Place, OpsError> {
+    async fn place(&self, halt: &Halt) -> Result<StatementSlot, OpsError> {
         tokio::select! {
             biased;
             permit = Arc::clone(&self.places).acquire_owned() => {
-                permit.map(Place::new).map_err(|_| self.no_place())
+                permit.map(StatementSlot::new).map_err(|_| self.no_place())
             }
             stop = halt.reached() => Err(match stop.kind() {
                 ErrorKind::Cancelled => stop,
@@ -301,7 +301,7 @@ impl Source {
         query: &DatabaseQuery<'_>,
         reading: &sql::SqlReading,
         halt: &Halt,
-        place: &Place,
+        place: &StatementSlot,
     ) -> Result<StatementEstimate, OpsError> {
         match &self.engine {
             #[cfg(feature = "postgres")]

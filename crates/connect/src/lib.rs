@@ -13,12 +13,12 @@ pub mod sql;
 
 mod batch;
 mod halt;
-mod place;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod source_finding;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod statement_slot;
 
 pub use batch::BATCH_ROWS;
 pub use databases::Databases;

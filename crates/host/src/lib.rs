@@ -116,9 +116,6 @@ pub use self::{
     desktop::DesktopApprover,
     mounting::mount,
     other_places::OtherPlaces,
-    own_tools::{
-        CheckedHttpSecret, CheckedSearchProvider, ToolThatIsOff, check_http, check_search,
-        off_until_named,
-    },
+    own_tools::{ToolThatIsOff, off_until_named},
     why_shown::WhyShown,
 };

@@ -4,21 +4,18 @@
 use std::sync::Arc;
 
 use haft_contract::{
-    Tool, ToolName,
+    ToolName,
     erased::{ErasedTool, withhold},
     secret::ReadSecret,
 };
-use haft_tools::{
-    factory::Factory,
-    script::ScriptTool,
-    web::{
-        http::HttpOperation,
-        web_search::{WebSearchConfig, WebSearchTool},
-    },
-};
+use haft_tools::{factory::Factory, script::ScriptTool};
 
 use crate::{
-    config::{Settings, file::ConfiguredTool, resolve::Scripts, secrets::read_secret},
+    config::{
+        Settings,
+        resolve::Scripts,
+        web_tools::{http_operations, search_settings},
+    },
     configured_scripts::{ConfiguredScript, SCRIPT, configured_scripts, entry},
     error::HostError,
     readiness,
@@ -54,79 +51,6 @@ pub(crate) fn built_in(
         tools.push(tool);
     }
     Ok(tools)
-}
-
-/// The settings of the tools that search the web, with where each is configured. What is wrong with
-/// them is said where the tool is built.
-pub(crate) fn search_settings(
-    settings: &Settings,
-) -> impl Iterator<Item = (&str, WebSearchConfig)> {
-    let name = <WebSearchTool as Tool>::NAME;
-    let tools = settings.tools.iter().map(|(_, tool)| tool);
-    tools.filter(move |tool| tool.kind == name).map(|tool| {
-        let config = serde_json::from_value(tool.config.clone());
-        (tool.place.as_str(), config.unwrap_or_default())
-    })
-}
-
-/// The type of a configured tool that is an operation of an API.
-const HTTP: &str = "http";
-
-/// The operations of APIs that are tools. What is wrong with one is said where the tool is built.
-pub(crate) fn http_operations(
-    settings: &Settings,
-) -> impl Iterator<Item = (&ConfiguredTool, HttpOperation)> {
-    let tools = settings.tools.iter().map(|(_, tool)| tool);
-    tools.filter(|tool| tool.kind == HTTP).filter_map(|tool| {
-        let operation = HttpOperation::parse(tool.config.as_object()?).ok()?;
-        Some((tool, operation))
-    })
-}
-
-/// A secret of a tool that calls an API.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CheckedHttpSecret {
-    /// The tool, what it asks for, and where the secret is kept.
-    pub line: String,
-    /// Why it cannot be read, if that is so.
-    pub lacks: Option<String>,
-}
-
-/// The secrets of the tools that call APIs, and whether they are there. Nothing is asked.
-pub fn check_http(settings: &Settings) -> Vec<CheckedHttpSecret> {
-    let mut checked = Vec::new();
-    for (tool, operation) in http_operations(settings) {
-        let name = &tool.name;
-        for (secret, reference) in operation.secrets() {
-            checked.push(CheckedHttpSecret {
-                line: format!(
-                    "`{name}`: {} with {reference} as {secret}",
-                    operation.line()
-                ),
-                lacks: read_secret(reference).err(),
-            });
-        }
-    }
-    checked
-}
-
-/// A configured search provider.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CheckedSearchProvider {
-    /// Whose interface it has, where it is and where its key is kept.
-    pub line: String,
-    /// Why its key cannot be read, if that is so.
-    pub lacks: Option<String>,
-}
-
-/// The configured search providers, and whether their keys are there. None of them is asked.
-pub fn check_search(settings: &Settings) -> Vec<CheckedSearchProvider> {
-    let providers = search_settings(settings).flat_map(|(_, search)| search.configured());
-    let checked = providers.map(|provider| CheckedSearchProvider {
-        lacks: provider.key.as_ref().and_then(|key| read_secret(key).err()),
-        line: provider.to_string(),
-    });
-    checked.collect()
 }
 
 /// A built-in tool that is not there because no configuration names it.

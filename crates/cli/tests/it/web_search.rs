@@ -212,7 +212,7 @@ fn a_key_is_read_when_it_is_needed_and_kept_out_of_everything() {
 #[test]
 fn a_configuration_that_nobody_can_be_asked_with_is_refused_without_its_key() {
     for (providers, expect) in [
-        ("", "it names no provider"),
+        ("", "there is no provider"),
         (
             "{ type = \"brave\", key = \"hunter2-hunter3\" }",
             "must say where the key is",

@@ -155,7 +155,7 @@ impl PostgresSource {
         query: &DatabaseQuery<'_>,
         reading: &SqlReading,
         rows: &mut dyn TakeRows,
-    ) -> Result<Fetched, OpsError> {
+    ) -> Result<FetchedRows, OpsError> {
         // The server takes only a query here, and only one.
         let declare = format!(
             "DECLARE haft_rows NO SCROLL CURSOR FOR {}",
@@ -197,7 +197,7 @@ impl PostgresSource {
         wanted: usize,
         columns: &[(String, ValueKind)],
         rows: &mut dyn TakeRows,
-    ) -> Result<Fetched, OpsError> {
+    ) -> Result<FetchedRows, OpsError> {
         let ended_before = self.too_large.count();
         let failed = |error: tokio_postgres::Error| {
             // The connection ended before anything of the row was read, whoever asks for it.
@@ -208,7 +208,7 @@ impl PostgresSource {
         };
         let fetch = format!("FETCH FORWARD {wanted} FROM haft_rows");
         let mut arriving = pin!(client.simple_query_raw(&fetch).await.map_err(failed)?);
-        let mut fetched = Fetched::default();
+        let mut fetched = FetchedRows::default();
         let mut batch: Vec<Vec<Value>> = Vec::new();
         let mut bytes = 0;
         while let Some(message) = arriving.try_next().await.map_err(failed)? {
@@ -243,7 +243,7 @@ impl PostgresSource {
 
 /// What one request brought.
 #[derive(Debug, Default)]
-struct Fetched {
+struct FetchedRows {
     rows: usize,
     bytes: usize,
     /// Whether no more rows are wanted.

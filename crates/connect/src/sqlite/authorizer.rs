@@ -23,7 +23,7 @@ use rusqlite::{
 
 use super::{
     failed,
-    objects::{FileObjects, ObjectKind, Shown},
+    objects::{FileObjects, ObjectKind, ViewedColumns},
     with_names::with_names,
 };
 use crate::sql::{SqlDialect, SqlReading, is_harmless};
@@ -59,7 +59,7 @@ pub(super) struct Allowed {
 struct Fence {
     allowed: Allowed,
     objects: FileObjects,
-    shown: Shown,
+    shown: ViewedColumns,
     /// Names that the statement gives by `WITH`.
     given: BTreeSet<String>,
     /// Set once the statement is compiled: from then on virtual tables run statements of their own.
@@ -160,8 +160,12 @@ impl Allowed {
     }
 
     /// What views and virtual tables named in the plan read themselves.
-    fn shown(&self, connection: &Connection, objects: &FileObjects) -> rusqlite::Result<Shown> {
-        let mut shown = Shown::default();
+    fn shown(
+        &self,
+        connection: &Connection,
+        objects: &FileObjects,
+    ) -> rusqlite::Result<ViewedColumns> {
+        let mut shown = ViewedColumns::default();
         for kind in [ObjectKind::View, ObjectKind::Virtual] {
             for name in objects.all(kind).filter(|name| self.touches(name)) {
                 shown.add(objects.shown_by(connection, name)?);

@@ -15,7 +15,7 @@ use super::{
     limits::limit,
     stop::{StopSign, Stopping},
 };
-use crate::{halt::Halt, place::Place};
+use crate::{halt::Halt, statement_slot::StatementSlot};
 
 /// How long another writer is waited for.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
@@ -37,7 +37,7 @@ pub(super) enum OpenedFor {
 }
 
 /// A connection in a transaction, and when its work must stop.
-pub(super) struct Opened {
+pub(super) struct OpenTransaction {
     pub(super) connection: Connection,
     pub(super) stop: StopSign,
 }
@@ -64,7 +64,7 @@ fn open(path: &Path, purpose: OpenedFor) -> Result<Connection, OpsError> {
     Ok(connection)
 }
 
-impl Opened {
+impl OpenTransaction {
     /// Begins the transaction and reads the schema in it: what the fence is told of the file stays
     /// true until the statement has ended.
     fn begin(&self, purpose: OpenedFor) -> Result<(), OpsError> {
@@ -132,8 +132,8 @@ impl SqliteSource {
     pub(super) async fn work<T: Send + 'static>(
         &self,
         purpose: OpenedFor,
-        (halt, place): (&Halt, &Place),
-        work: impl FnOnce(&Opened) -> Result<T, OpsError> + Send + 'static,
+        (halt, place): (&Halt, &StatementSlot),
+        work: impl FnOnce(&OpenTransaction) -> Result<T, OpsError> + Send + 'static,
     ) -> Result<T, OpsError> {
         let (told, interrupt) = oneshot::channel();
         let path = self.path.clone();
@@ -149,7 +149,7 @@ impl SqliteSource {
             if told.send(connection.get_interrupt_handle()).is_err() {
                 return Err(cancelled());
             }
-            let opened = Opened {
+            let opened = OpenTransaction {
                 connection,
                 stop: sign,
             };

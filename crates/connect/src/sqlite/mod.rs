@@ -20,7 +20,10 @@ use std::path::PathBuf;
 use haft_contract::{ErrorKind, ops::OpsError};
 
 use self::connection::OpenedFor;
-use crate::{halt::Halt, place::Place, settings::SqliteSettings, source_finding::SourceFinding};
+use crate::{
+    halt::Halt, settings::SqliteSettings, source_finding::SourceFinding,
+    statement_slot::StatementSlot,
+};
 
 /// An SQLite file.
 pub(crate) struct SqliteSource {
@@ -42,7 +45,7 @@ impl SqliteSource {
     pub(crate) async fn check(
         &self,
         halt: &Halt,
-        place: &Place,
+        place: &StatementSlot,
     ) -> Result<Vec<SourceFinding>, OpsError> {
         // A connection begins with reading the schema.
         let opened = self.work(OpenedFor::SqlReading, (halt, place), |_| Ok(()));

@@ -108,11 +108,15 @@ impl FileObjects {
 
     /// Compiles a query for everything of a view or a virtual table, so that SQLite says what is read
     /// for it, and has a virtual table's own statements ready.
-    pub(super) fn shown_by(&self, connection: &Connection, name: &str) -> rusqlite::Result<Shown> {
+    pub(super) fn shown_by(
+        &self,
+        connection: &Connection,
+        name: &str,
+    ) -> rusqlite::Result<ViewedColumns> {
         let Some(object) = self.objects.get(name) else {
-            return Ok(Shown::default());
+            return Ok(ViewedColumns::default());
         };
-        let shown = Arc::new(Mutex::new(Shown::default()));
+        let shown = Arc::new(Mutex::new(ViewedColumns::default()));
         let note = Arc::clone(&shown);
         connection.authorizer(Some(move |context: AuthContext<'_>| {
             let mut shown = note.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,14 +134,14 @@ impl FileObjects {
 
 /// What views read, all names in lower case.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Shown {
+pub(super) struct ViewedColumns {
     /// Within which view or name of `WITH`, the table, and the column.
     columns: BTreeSet<(String, String, String)>,
     /// Tables of which only the rows count.
     rows: BTreeSet<String>,
 }
 
-impl Shown {
+impl ViewedColumns {
     fn note(&mut self, context: &AuthContext<'_>) {
         let AuthAction::Read {
             table_name,

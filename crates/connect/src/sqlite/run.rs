@@ -16,14 +16,14 @@ use tokio::{sync::mpsc, time::Instant};
 use super::{
     SqliteSource,
     authorizer::Allowed,
-    connection::{Opened, OpenedFor},
+    connection::{OpenTransaction, OpenedFor},
     failed, value,
 };
 use crate::{
     batch::{BATCH_BYTES, BATCH_ROWS, RowSize},
     halt::Halt,
-    place::Place,
     sql::SqlReading,
+    statement_slot::StatementSlot,
 };
 
 /// How many batches wait for whoever takes them.
@@ -60,7 +60,7 @@ impl SqliteSource {
         query: &DatabaseQuery<'_>,
         reading: &SqlReading,
         rows: &mut dyn TakeRows,
-        call: (&Halt, &Place),
+        call: (&Halt, &StatementSlot),
     ) -> Result<StatementEnd, OpsError> {
         let prepared = prepared(query, reading);
         let (batches, arriving) = mpsc::channel(WAITING_BATCHES);
@@ -91,7 +91,7 @@ impl SqliteSource {
         query: &DatabaseQuery<'_>,
         reading: &SqlReading,
         expected: u64,
-        call: (&Halt, &Place),
+        call: (&Halt, &StatementSlot),
     ) -> Result<StatementEnd, OpsError> {
         let prepared = prepared(query, reading);
         let changed = self.work(OpenedFor::Writing, call, move |opened| {
@@ -108,7 +108,7 @@ impl SqliteSource {
         &self,
         query: &DatabaseQuery<'_>,
         reading: &SqlReading,
-        call: (&Halt, &Place),
+        call: (&Halt, &StatementSlot),
     ) -> Result<StatementEstimate, OpsError> {
         let prepared = prepared(query, reading);
         self.work(OpenedFor::SqlReading, call, move |opened| {
@@ -241,7 +241,11 @@ fn find_rows(
     Ok(())
 }
 
-fn change(opened: &Opened, prepared: &PreparedStatement, expected: u64) -> Result<u64, OpsError> {
+fn change(
+    opened: &OpenTransaction,
+    prepared: &PreparedStatement,
+    expected: u64,
+) -> Result<u64, OpsError> {
     let connection = &opened.connection;
     // Looked at before the authorizer is set.
     let is_virtual = prepared.allowed.writes_to_virtual(connection)?;

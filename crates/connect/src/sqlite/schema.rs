@@ -3,7 +3,7 @@
 use haft_contract::ops::{ColumnSummary, OpsError, SchemaPage, SchemaQuestion, TableSummary};
 
 use super::{SqliteSource, connection::OpenedFor, failed};
-use crate::{halt::Halt, place::Place};
+use crate::{halt::Halt, statement_slot::StatementSlot};
 
 /// Without the tables in which virtual ones keep their data: those are not asked.
 const TABLES: &str = "SELECT name, type FROM sqlite_schema
@@ -24,7 +24,7 @@ impl SqliteSource {
     pub(crate) async fn schema(
         &self,
         question: &SchemaQuestion<'_>,
-        call: (&Halt, &Place),
+        call: (&Halt, &StatementSlot),
     ) -> Result<SchemaPage, OpsError> {
         let search = question.search.map(str::to_owned);
         let table = question.table.map(str::to_owned);

@@ -17,9 +17,9 @@ use crate::{
         mcp::{ServerSettings, Target},
         sandbox::Home,
         trusted_changes::ToolReach,
+        web_tools::{http_operations, search_settings},
     },
     configured_scripts::{ConfiguredScript, configured_scripts},
-    own_tools::{http_operations, search_settings},
 };
 
 /// The tables whose entries may have their own preset, and the word for an entry.

@@ -19,6 +19,7 @@ pub mod docker;
 pub mod effective;
 pub mod env;
 pub mod file;
+mod file_text;
 #[cfg(test)]
 mod fuzz;
 pub mod keys;
@@ -44,6 +45,7 @@ pub mod timeouts;
 pub mod trust;
 pub mod trusted_changes;
 pub mod undo;
+pub mod web_tools;
 
 pub use consequences::Consequences;
 pub use env::Env;

@@ -27,6 +27,7 @@ use super::{
     client_questions::AskingSettings,
     env::Env,
     file::{self, ConfiguredTool},
+    file_text::{bytes_of, existing_text_of, own_text_of, text_of, utf8},
     leads_through::{leads_through, real},
     limits::LimitSettings,
     loop_guard::LoopGuardSettings,
@@ -36,7 +37,7 @@ use super::{
     trust::{Trust, TrustStore, sha256},
     undo::UndoSettings,
 };
-use crate::{error::HostError, state::private};
+use crate::error::HostError;
 
 /// The paths given on the command line.
 #[derive(Debug, Clone, Default)]
@@ -371,16 +372,6 @@ impl ConfigPlaces {
 /// A file and its text.
 type TextOf = (PathBuf, String);
 
-/// The text of a file that was named explicitly, so it must exist.
-fn existing_text_of(file: &Path) -> Result<String, HostError> {
-    text_of(file)?.ok_or_else(|| {
-        HostError::config(
-            format!("there is no configuration file `{}`", file.display()),
-            "name an existing file",
-        )
-    })
-}
-
 impl Settings {
     fn from_texts(
         places: ConfigPlaces,
@@ -568,39 +559,6 @@ fn canonical(path: &Path) -> Result<PathBuf, HostError> {
                 path.display()
             ),
             "name an existing directory with `--workspace`",
-        )
-    })
-}
-
-fn bytes_of(path: &Path) -> Result<Option<Vec<u8>>, HostError> {
-    private::read(path, private::MAX_CONFIG_BYTES).map_err(|error| {
-        HostError::config(
-            format!("`{}` cannot be read: {error}", path.display()),
-            "check who may read it",
-        )
-    })
-}
-
-/// The text of one of the operator's own files, which is used without being pinned.
-fn own_text_of(path: &Path) -> Result<Option<String>, HostError> {
-    let bytes = private::read_own(path, private::MAX_CONFIG_BYTES).map_err(|error| {
-        HostError::config(
-            format!("`{}` cannot be used: {error}", path.display()),
-            "Haft reads it without `haft trust`, so only you may own it and write to it: `chmod go-w`",
-        )
-    })?;
-    bytes.map(|bytes| utf8(path, bytes)).transpose()
-}
-
-fn text_of(path: &Path) -> Result<Option<String>, HostError> {
-    bytes_of(path)?.map(|bytes| utf8(path, bytes)).transpose()
-}
-
-fn utf8(path: &Path, bytes: Vec<u8>) -> Result<String, HostError> {
-    String::from_utf8(bytes).map_err(|_| {
-        HostError::config(
-            format!("`{}` is not UTF-8", path.display()),
-            "save it as UTF-8",
         )
     })
 }

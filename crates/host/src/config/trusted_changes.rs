@@ -7,6 +7,7 @@ use std::{collections::BTreeSet, path::Path};
 use haft_contract::Tool as _;
 use haft_policy::{PolicyChange, PolicyFile, PolicySource};
 use haft_tools::web::{
+    http::HttpOperation,
     web_fetch::{WebFetchConfig, WebFetchTool},
     web_search::{WebSearchConfig, WebSearchTool},
 };
@@ -14,6 +15,7 @@ use haft_tools::web::{
 use super::{
     file::{self, ConfiguredTool},
     trust::TrustStore,
+    web_tools::HTTP,
 };
 
 /// How a file compares with what was trusted.
@@ -129,6 +131,15 @@ impl ToolReach {
             let hosts = config.named_hosts();
             return Self {
                 hosts: hosts.iter().map(ToString::to_string).collect(),
+                max_bytes: None,
+            };
+        }
+        if tool.kind == HTTP {
+            let fields = tool.config.as_object();
+            let operation = fields.and_then(|fields| HttpOperation::parse(fields).ok());
+            let host = operation.and_then(|operation| operation.private_host());
+            return Self {
+                hosts: host.iter().map(ToString::to_string).collect(),
                 max_bytes: None,
             };
         }

@@ -20,9 +20,11 @@ use tokio::sync::Semaphore;
 use super::shared_reading::{MAX_READERS, SharedReading};
 #[cfg(feature = "settings")]
 use crate::{
-    config::Settings,
+    config::{
+        Settings,
+        web_tools::{http_operations, search_settings},
+    },
     error::HostError,
-    own_tools::{http_operations, search_settings},
 };
 
 /// The most tenants whose connections are kept apart; when there are more, all are made anew.

@@ -35,7 +35,7 @@ pub(super) struct FailedProvider<'p> {
 
 /// What the first provider that answered gave.
 #[derive(Debug)]
-pub(super) struct Found<'p> {
+pub(super) struct AnsweredSearch<'p> {
     pub(super) provider: &'p SearchProvider,
     pub(super) answer: ProviderAnswer,
     /// Those that were asked before it.
@@ -70,7 +70,7 @@ pub(super) async fn search<'p>(
     providers: &'p [SearchProvider],
     secrets: Option<&Arc<dyn ReadSecret>>,
     question: &SearchQuestion<'_>,
-) -> Result<Found<'p>, NotFound<'p>> {
+) -> Result<AnsweredSearch<'p>, NotFound<'p>> {
     let mut failed = Vec::new();
     let mut used = Vec::new();
     for (index, provider) in providers.iter().enumerate() {
@@ -100,7 +100,7 @@ pub(super) async fn search<'p>(
         };
         match asked {
             Ok(answer) => {
-                return Ok(Found {
+                return Ok(AnsweredSearch {
                     provider,
                     answer,
                     failed,

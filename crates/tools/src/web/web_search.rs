@@ -26,7 +26,7 @@ use super::{
         SearchQuestion,
     },
     search_results,
-    searching::{self, FailedProvider, Found, NotFound},
+    searching::{self, AnsweredSearch, FailedProvider, NotFound},
 };
 use crate::foreign::{leave_out, refuse_unless};
 
@@ -248,7 +248,7 @@ fn domains(names: &[String], parameter: &str) -> Result<Vec<Domain>, ToolError> 
 
 /// The results, between lines that say what they are. Nothing that a page says can look like these
 /// lines: the call is not known before it is made.
-fn output(found: Found<'_>, question: &SearchQuestion<'_>, mark: &str) -> WebSearchOutput {
+fn output(found: AnsweredSearch<'_>, question: &SearchQuestion<'_>, mark: &str) -> WebSearchOutput {
     let provider = found.provider;
     let clean = search_results::clean(found.answer.entries, question, &found.keys);
     let next_page = question.page + 1;

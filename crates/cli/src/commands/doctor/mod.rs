@@ -4,13 +4,12 @@
 mod agents;
 mod back_ends;
 mod check;
-mod http;
-mod search;
 mod servers;
 mod show;
 mod sources;
 mod tiers;
 mod tools;
+mod web;
 
 use std::path::Path;
 
@@ -176,8 +175,7 @@ async fn configuration(places: ConfigPlaces, app: &App, checks: &mut Vec<Check>)
     checks.extend(unconfined(settings.policy.tool_settings()));
     checks.extend(back_ends::checks(&settings, &principal).await);
     checks.extend(servers::checks(&settings));
-    checks.extend(search::checks(&settings));
-    checks.extend(http::checks(&settings));
+    checks.extend(web::checks(&settings));
     if !settings.databases.is_empty() {
         checks.extend(sources::checks(&settings).await);
     }

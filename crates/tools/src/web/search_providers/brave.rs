@@ -107,7 +107,7 @@ pub(super) fn read(response: &FetchResponse) -> Result<ProviderAnswer, SearchFai
     }
     let answer: Answer = wire::json(response)?;
     if answer.kind != "search" {
-        let why = "its answer holds no search results";
+        let why = "its answer is not one to a search";
         return Err(SearchFailure::new(FailureKind::BadAnswer, why));
     }
     let results = answer.web.map(|web| web.results).unwrap_or_default();

@@ -116,7 +116,7 @@ impl WebSearchConfig {
     pub fn check(&self) -> Result<(), String> {
         if self.providers.is_empty() {
             return Err(
-                "it names no provider; write `providers = [{ type = \"brave\", key = \"env:NAME\" }]`"
+                "there is no provider; write `providers = [{ type = \"brave\", key = \"env:NAME\" }]`"
                     .to_owned(),
             );
         }
