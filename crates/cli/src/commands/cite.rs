@@ -16,8 +16,8 @@ use crate::{
 /// Prove that a page which was fetched says these words
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The bytes of the page are those that the call fetched, kept by their hash, or the text that it returned
-where that is the whole page; the page is not asked again.
+The bytes of the page are those that the call fetched, kept by their hash, or the text
+that it returned where that is the whole page; the page is not asked again.
 Ends with 1 if it does not say these words.
 
 Examples:
