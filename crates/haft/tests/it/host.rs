@@ -361,7 +361,7 @@ async fn a_record_in_memory_is_whole_and_leaves_no_file() {
         .in_memory()
         .database("postgres://x@y/z")
         .build();
-    assert!(both.await.unwrap_err().message().contains("both"));
+    assert!(both.await.unwrap_err().message().contains("one place"));
 }
 
 /// A database that is not there.
