@@ -84,7 +84,7 @@ fn a_page_is_fetched_and_quoted_from_the_record() {
 
 #[test]
 fn a_page_that_was_shown_whole_is_quoted_from_the_result_whatever_the_tool_is_called() {
-    let port = server(2);
+    let port = server(3);
     let renamed = config(port, "allow = [\"@all\"]").replace("[tools.web_fetch]", "[tools.pages]");
     let stage = Stage::with_config(&renamed);
     let url = |more: &str| format!("{{\"url\": \"http://127.0.0.1:{port}/tea\"{more}}}");

