@@ -54,12 +54,12 @@ pub(crate) struct BodyReader {
     part: Part,
 }
 
-/// Whether more of a body is wanted.
+/// What is done with what a server sends after this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    More,
-    /// It is whole; whatever follows is of no interest.
-    Nothing,
+pub(crate) enum RestOfBody {
+    Wanted,
+    /// The body is whole; whatever follows is of no interest.
+    Ignored,
 }
 
 /// The part of the stream that comes next.
@@ -100,7 +100,7 @@ impl BodyReader {
     }
 
     /// Takes what arrived.
-    pub(crate) fn add(&mut self, mut chunk: &[u8]) -> Result<Wanted, OpsError> {
+    pub(crate) fn add(&mut self, mut chunk: &[u8]) -> Result<RestOfBody, OpsError> {
         self.may_arrive = self
             .may_arrive
             .checked_sub(chunk.len())
@@ -111,7 +111,7 @@ impl BodyReader {
         };
         while let Some((&first, rest)) = chunk.split_first() {
             match &mut self.part {
-                Part::Over => return Ok(Wanted::Nothing),
+                Part::Over => return Ok(RestOfBody::Ignored),
                 Part::Plain => {
                     append(&mut self.body, std::mem::take(&mut chunk), self.most)?;
                 }
@@ -165,8 +165,8 @@ impl BodyReader {
             }
         }
         Ok(match self.part {
-            Part::Over => Wanted::Nothing,
-            _ => Wanted::More,
+            Part::Over => RestOfBody::Ignored,
+            _ => RestOfBody::Wanted,
         })
     }
 
@@ -351,7 +351,7 @@ mod tests {
     fn read(bytes: &[u8], most: usize, step: usize) -> Result<Vec<u8>, ErrorKind> {
         let mut body = BodyReader::new(Encoding::Gzip, most);
         for chunk in bytes.chunks(step) {
-            if body.add(chunk).map_err(|error| error.kind())? == Wanted::Nothing {
+            if body.add(chunk).map_err(|error| error.kind())? == RestOfBody::Ignored {
                 break;
             }
         }
@@ -404,8 +404,8 @@ mod tests {
             }
         }
         let mut body = BodyReader::new(Encoding::Gzip, 100);
-        assert_eq!(body.add(&page).unwrap(), Wanted::More);
-        assert_eq!(body.add(b"endless").unwrap(), Wanted::Nothing);
+        assert_eq!(body.add(&page).unwrap(), RestOfBody::Wanted);
+        assert_eq!(body.add(b"endless").unwrap(), RestOfBody::Ignored);
         // What begins like a stream is one, and has to be whole.
         let half = [&page, &another[..another.len() - 1]].concat();
         assert_eq!(read(&half, 100, 7), Err(ErrorKind::Unavailable));

@@ -19,7 +19,7 @@ use url::Url;
 use crate::{
     admission::{Admission, AdmissionScope, ConnectError},
     client::{ClientOptions, HttpClient, HttpError, HttpRequest, HttpResponse},
-    decompress::{BodyReader, Encoding, Wanted},
+    decompress::{BodyReader, Encoding, RestOfBody},
 };
 
 /// How long connecting may take.
@@ -170,7 +170,7 @@ async fn decompressed(
     let mut body = BodyReader::new(encoding, most);
     while let Some(chunk) = answer.chunk().await.map_err(refused)? {
         // What follows the end is not read: there may be no end to it.
-        if body.add(&chunk)? == Wanted::Nothing {
+        if body.add(&chunk)? == RestOfBody::Ignored {
             break;
         }
         // What takes long to unpack must not keep others waiting.

@@ -85,9 +85,6 @@ pub use haft_host::undo::Undone;
 pub use haft_host::{FirstAnswer, HostError, HostErrorKind, HostPolicy, platform_data_dir};
 #[cfg(feature = "webhook")]
 pub use haft_host::{Webhook, WebhookError, WebhookKey};
-/// A record in a database of your own.
-#[doc(inline)]
-pub use haft_ledger::store;
 pub use haft_ledger::{Recovery, StoredLedger};
 pub use haft_policy::{CedarPolicy, Finding, LoadError, PolicySource, Preset, explain, notation};
 pub use haft_runtime::{
@@ -98,6 +95,17 @@ pub use haft_runtime::{
 pub use haft_tools::{builtins, factory, script};
 /// Stops the calls of a [`Turn`].
 pub use tokio_util::sync::CancellationToken;
+
+/// A record in a database of your own: the traits, and the tables in the words of SQLite.
+pub mod store {
+    pub use haft_ledger::{
+        SCHEMA,
+        store::{
+            Cell, Connection, FromCell, Lock, NamedStore, OpenError, Order, Row, Scope, Store,
+            StoreError, TextSearch, Value,
+        },
+    };
+}
 
 /// The README's quick start, compiled and run.
 #[cfg(all(doctest, feature = "mcp"))]

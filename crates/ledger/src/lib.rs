@@ -106,7 +106,7 @@ pub use memory_record::MemoryRecord;
 pub use open_error::OpenError;
 pub use options::{LedgerOptions, Retention};
 pub use redact::{MAX_SECRETS, MIN_SECRET_BYTES, REDACTED, Redactor};
-pub use sqlite::migrate::SCHEMA_VERSION;
+pub use sqlite::migrate::{SCHEMA, SCHEMA_VERSION};
 pub use store::StoreError;
 pub use transfer::{
     CheckedExport, Exported, MAX_LINE_BYTES, Migrated, MigrationStep, SignatureCheck,

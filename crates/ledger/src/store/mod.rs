@@ -2,7 +2,7 @@
 //! are built in; a program may bring one of its own ([`LedgerOptions::store`](crate::LedgerOptions::store)).
 //!
 //! Statements are written once, in the part of SQL that both of them have, with `?1`, `?2` for their values:
-//! `INSERT … ON CONFLICT`, `RETURNING` and partial indexes are in it. The tables are those of [`SCHEMA`].
+//! `INSERT … ON CONFLICT`, `RETURNING` and partial indexes are in it. The tables are those of [`SCHEMA`](crate::SCHEMA).
 //! What engines do differently, and what only matters where several processes write at once, are methods
 //! of a connection.
 //!
@@ -21,7 +21,6 @@ use haft_contract::BoxFuture;
 pub use self::value::{Cell, FromCell, Row, Value};
 pub(crate) use self::{statement::Statement, value::values};
 pub use crate::open_error::OpenError;
-pub use crate::sqlite::migrate::SCHEMA;
 
 /// A database that a program brings, and the name it is known by.
 #[derive(Clone)]

@@ -5,8 +5,8 @@ use std::{path::Path, sync::Arc};
 
 use haft_contract::{BoxFuture, TenantId};
 use haft_ledger::{
-    LedgerOptions, OpenError, StoreError, StoredLedger,
-    store::{Cell, Connection, NamedStore, Order, Row, SCHEMA, Scope, Store, TextSearch, Value},
+    LedgerOptions, OpenError, SCHEMA, StoreError, StoredLedger,
+    store::{Cell, Connection, NamedStore, Order, Row, Scope, Store, TextSearch, Value},
 };
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use tempfile::TempDir;

@@ -113,7 +113,15 @@ const KEPT_BEHIND: &[(&str, &[&str])] = &[
     // files only, in a private directory and without following links.
     (
         "rustix",
-        &["backends", "cli", "egress", "host", "ledger", "sandbox"],
+        &[
+            "agent-settings",
+            "backends",
+            "cli",
+            "egress",
+            "host",
+            "ledger",
+            "sandbox",
+        ],
     ),
     ("rusqlite", &["connect", "ledger"]),
     ("rustls-platform-verifier", &["connect", "ledger"]),
