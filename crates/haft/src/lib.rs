@@ -96,7 +96,7 @@ pub use haft_tools::{builtins, factory, script};
 /// Stops the calls of a [`Turn`].
 pub use tokio_util::sync::CancellationToken;
 
-/// A record in a database of your own: the traits, and the tables in the words of SQLite.
+/// A record in a database of your own: the traits, and the tables.
 pub mod store {
     pub use haft_ledger::{
         SCHEMA,
