@@ -40,8 +40,10 @@ mod host_policy;
 mod host_servers;
 mod hosted_workspaces;
 mod mounting;
-pub mod orphans;
 #[cfg(feature = "settings")]
+#[cfg(feature = "settings")]
+pub mod openapi;
+pub mod orphans;
 mod other_places;
 #[cfg(feature = "settings")]
 mod own_tools;

@@ -1,9 +1,11 @@
 //! `haft tools`: the tools a caller is shown, in a model provider's form; one tool as a person
-//! calls it; and why a tool is not shown.
+//! calls it; why a tool is not shown; and tools made of an API's description.
+
+mod import;
 
 use std::sync::Arc;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use haft_contract::{Effects, Principal, ProviderId};
 use haft_host::{
     Assembly, HostBuilder, config::backends::BackendInForce, mount::Unknown, off_until_named,
@@ -23,7 +25,10 @@ use crate::{
 
 /// List the tools, show one, or say why one is not listed
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ToolsArgs {
+    #[command(subcommand)]
+    command: Option<ToolsCommand>,
     /// Show this tool: what it does, its parameters, its other names
     #[arg(conflicts_with_all = ["format", "why", "group", "provider", "effects", "search"])]
     name: Option<String>,
@@ -47,6 +52,11 @@ pub(crate) struct ToolsArgs {
     search: Option<String>,
     #[command(flatten)]
     identity: IdentityArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum ToolsCommand {
+    Import(import::ImportArgs),
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -132,6 +142,9 @@ struct WhyView {
 
 /// Runs the command.
 pub(crate) async fn run(args: &ToolsArgs, app: &App) -> Result<Exit, Stop> {
+    if let Some(ToolsCommand::Import(args)) = &args.command {
+        return import::run(args, app).await;
+    }
     let principal = args.identity.principal(&app.env)?;
     let settings = app.settings()?.used_by(&principal)?;
     let in_force = settings.said_of_backend(&principal);

@@ -17,13 +17,13 @@ use crate::support::{Ran, Stage};
 const SECRET: &str = "tok-hunter2/hunter3+4";
 
 /// A server, and the requests it was sent, whole.
-struct Api {
+pub(crate) struct Api {
     port: u16,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Api {
-    fn start(answers: impl Fn(&str) -> String + Send + 'static) -> Self {
+    pub(crate) fn start(answers: impl Fn(&str) -> String + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let asked = Arc::<Mutex<Vec<String>>>::default();
@@ -55,11 +55,11 @@ impl Api {
         Self { port, asked }
     }
 
-    fn asked(&self) -> Vec<String> {
+    pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
 
-    fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 }
@@ -73,7 +73,7 @@ fn answer(status: u16, headers: &str, body: &str) -> String {
     )
 }
 
-fn fine(_: &str) -> String {
+pub(crate) fn fine(_: &str) -> String {
     answer(200, "", r#"{"fine":true}"#)
 }
 

@@ -62,6 +62,7 @@ mod terminal;
 mod timeouts;
 mod tmux;
 mod tools;
+mod tools_import;
 mod trust_changes;
 mod undo;
 mod undo_git;
