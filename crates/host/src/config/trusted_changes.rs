@@ -99,6 +99,8 @@ fn loosened(before: &PolicySource, after: &PolicySource) -> Option<Vec<String>> 
         );
         let hosts = is.hosts.difference(&was.hosts);
         found.extend(hosts.map(|host| format!("`{name}` may reach `{host}`, wherever it is")));
+        let requests = is.requests.difference(&was.requests);
+        found.extend(requests.map(|request| format!("`{name}` {request}")));
         if let Some(most) = is.max_bytes.filter(|_| is.max_bytes > was.max_bytes) {
             found.push(format!("`{name}` takes answers of up to {most} bytes"));
         }
@@ -111,6 +113,8 @@ fn loosened(before: &PolicySource, after: &PolicySource) -> Option<Vec<String>> 
 pub(super) struct ToolReach {
     /// Hosts that need not be public.
     pub(super) hosts: BTreeSet<String>,
+    /// What it asks for and which secrets it sends, each after the name of the tool.
+    requests: BTreeSet<String>,
     /// The most bytes of an answer, if configuration says more than is usual.
     pub(super) max_bytes: Option<usize>,
 }
@@ -124,6 +128,7 @@ impl ToolReach {
             return Self {
                 max_bytes: config.raised_bytes(),
                 hosts: config.private_hosts.into_iter().collect(),
+                ..Self::default()
             };
         }
         if tool.kind == WebSearchTool::NAME {
@@ -131,19 +136,29 @@ impl ToolReach {
             let hosts = config.named_hosts();
             return Self {
                 hosts: hosts.iter().map(ToString::to_string).collect(),
-                max_bytes: None,
+                ..Self::default()
             };
         }
         if tool.kind == HTTP {
             let fields = tool.config.as_object();
             let operation = fields.and_then(|fields| HttpOperation::parse(fields).ok());
-            let host = operation.and_then(|operation| operation.private_host());
-            return Self {
-                hosts: host.iter().map(ToString::to_string).collect(),
-                max_bytes: None,
-            };
+            return operation
+                .map_or_else(Self::default, |operation| Self::of_operation(&operation));
         }
         Self::default()
+    }
+
+    fn of_operation(operation: &HttpOperation) -> Self {
+        let host = operation.private_host().map(|host| host.to_string());
+        let secrets = operation.secrets().iter();
+        let secrets = secrets.map(|(name, reference)| format!("sends {reference} as {name}"));
+        Self {
+            hosts: host.into_iter().collect(),
+            requests: secrets
+                .chain([format!("asks for {}", operation.line())])
+                .collect(),
+            ..Self::default()
+        }
     }
 }
 
@@ -224,6 +239,24 @@ mod tests {
                 "`web_search` may reach `10.0.0.1:8080`, wherever it is",
             ],
         );
+        let request = |more: &str| {
+            file(&format!(
+                "[tools.x]\ntype = \"http\"\n[tools.x.config]\ndescription = \"x\"\n{more}"
+            ))
+        };
+        let one = request("method = \"GET\"\nurl = \"https://a.example/x\"\n");
+        let on = "the tool `x`, which is `http`, is on";
+        check(&none, &one, &[on, "`x` asks for GET https://a.example/x"]);
+        let other = request(
+            "method = \"POST\"\nurl = \"https://a.example/x\"\nheaders = { k = \"${K}\" }\n\
+             secrets = { K = \"env:K\" }\n",
+        );
+        let more = [
+            "`x` asks for POST https://a.example/x",
+            "`x` sends env:K as K",
+        ];
+        check(&one, &other, &more);
+        check(&other, &other, &[]);
         assert_eq!(loosened(&file("a ="), &plain), None);
     }
 }
