@@ -141,3 +141,21 @@ fn json_is_read_too_and_what_is_neither_is_refused() {
         assert!(refused.all().contains(expect), "{}", refused.all());
     }
 }
+
+#[test]
+fn tools_in_a_persons_own_file_are_on_and_said_to_be() {
+    let stage = Stage::bare();
+    let description = json!({"openapi": "3.1.0", "servers": [{"url": "https://a.example"}],
+        "paths": {"/x": {"get": {"operationId": "x"}}}});
+    stage.write("api.json", description.to_string());
+    let import = [
+        "tools", "import", "openapi", "api.json", "--only", "x", "--write", "--yes",
+    ];
+    let said = stage.haft(&import).ok();
+    assert!(
+        said.contains("the file is your own, so they are on"),
+        "{said}"
+    );
+    let tools = stage.haft(&["tools"]).ok();
+    assert!(tools.contains("x "), "{tools}");
+}

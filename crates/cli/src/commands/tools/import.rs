@@ -98,7 +98,12 @@ pub(super) async fn run(args: &ImportArgs, app: &App) -> Result<Exit, Stop> {
         ask(&name, app).await?;
     }
     file.replace(&after, BackupPolicy::Never)?;
-    print(&tools, Some(file.path()), app)?;
+    let next = if settings.places.user_config.as_deref() == Some(file.path()) {
+        "the file is your own, so they are on"
+    } else {
+        "`haft trust` shows what they may do and turns them on"
+    };
+    print(&tools, Some((file.path(), next)), app)?;
     Ok(Exit::Ok)
 }
 
@@ -146,7 +151,8 @@ async fn ask(name: &str, app: &App) -> Result<(), Stop> {
     ))
 }
 
-fn print(tools: &[ImportedTool], written: Option<&Path>, app: &App) -> Result<(), Stop> {
+/// Prints what was made, and where it was written and what happens next if it was.
+fn print(tools: &[ImportedTool], written: Option<(&Path, &str)>, app: &App) -> Result<(), Stop> {
     if app.output.format() == Format::Json {
         let tools = tools.iter().map(|tool| {
             json!({"name": tool.name, "request": tool.line, "notes": tool.notes, "toml": tool.text})
@@ -154,7 +160,7 @@ fn print(tools: &[ImportedTool], written: Option<&Path>, app: &App) -> Result<()
         let tools: Vec<Value> = tools.collect();
         return app
             .output
-            .json(&json!({"tools": tools, "written": written}));
+            .json(&json!({"tools": tools, "written": written.map(|(path, _)| path)}));
     }
     let mut page = Page::new();
     for tool in tools {
@@ -163,13 +169,9 @@ fn print(tools: &[ImportedTool], written: Option<&Path>, app: &App) -> Result<()
             .text(format!("  {}", tool.line))
             .end();
     }
-    let path = written
-        .map(|path| path.display().to_string())
-        .unwrap_or_default();
-    let page = page
-        .text(format!(
-            "added to {path}; `haft trust` shows what they may do and turns them on"
-        ))
-        .end();
+    if let Some((path, next)) = written {
+        let path = path.display();
+        page = page.text(format!("added to {path}; {next}")).end();
+    }
     app.output.page(&page)
 }
