@@ -52,7 +52,7 @@ impl<W> HaftBuilder<W> {
     /// ```
     /// # use std::sync::Arc;
     /// # use haft::prelude::*;
-    /// use haft::store::{NamedStore, Store};
+    /// use haft::{HaftBuilder, store::{NamedStore, Store}};
     ///
     /// fn builder(ours: Arc<dyn Store>) -> HaftBuilder {
     ///     Haft::open("work").store(NamedStore::new("our database", ours))
