@@ -36,6 +36,7 @@ use crate::{
         recover::RecoverArgs,
         sessions::SessionsArgs,
         show::ShowArgs,
+        sources::SourcesArgs,
         stats::StatsArgs,
         status::StatusArgs,
         tools::ToolsArgs,
@@ -228,6 +229,7 @@ pub(crate) enum Command {
     Init(InitArgs),
     Doctor(DoctorArgs),
     Tools(ToolsArgs),
+    Sources(SourcesArgs),
     Call(CallArgs),
     Batch(BatchArgs),
     Mcp(McpArgs),
@@ -252,6 +254,5 @@ pub(crate) enum Command {
     Record(RecordArgs),
     Config(ConfigArgs),
     Completions(CompletionsArgs),
-    #[command(hide = true)]
     Docs(DocsArgs),
 }

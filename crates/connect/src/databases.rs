@@ -1,22 +1,25 @@
 //! The configured databases of a workspace, and the way of a statement: read, given a place, run.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use haft_contract::{
     BoxFuture, ErrorKind,
     ops::{
-        DatabaseOps, DatabaseQuery, OpsError, ReadStatement, SchemaPage, SchemaQuestion,
-        SourceSummary, StatementEnd, StatementEstimate, StatementReading, TakeRows,
+        DatabaseOps, DatabaseQuery, KeepRows, OpsError, PutBackRows, ReadStatement, RowChange,
+        RowsPutBack, SchemaPage, SchemaQuestion, SourceSummary, StatementEnd, StatementEstimate,
+        StatementReading, TakeRows,
     },
     secret::ReadSecret,
 };
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     halt::Halt,
+    masked_rows::MaskedRows,
     settings::{EngineSettings, SourceSettings},
     source_finding::SourceFinding,
-    sql::{self, ReadingRules, RefusedStatement},
+    sql::{self, ColumnMasks, ReadingRules, RefusedStatement},
     statement_slot::StatementSlot,
 };
 
@@ -39,6 +42,8 @@ enum Engine {
     Postgres(Box<crate::postgres::PostgresSource>),
     #[cfg(feature = "sqlite")]
     Sqlite(crate::sqlite::SqliteSource),
+    #[cfg(feature = "mariadb")]
+    MariaDb(Box<crate::mariadb::MariaDbSource>),
 }
 
 /// Why a source cannot be used at all.
@@ -62,7 +67,14 @@ impl Databases {
                 name: name.clone(),
                 why,
             })?;
+            let masks = settings.masks.iter().map(String::as_str);
+            let masks = ColumnMasks::parse(masks, settings.engine.schema());
+            let masks = masks.map_err(|text| SourceError {
+                name: name.clone(),
+                why: format!("masks `{text}`; write \"users.email\" or \"schema.users.email\""),
+            })?;
             let rules = ReadingRules {
+                masks,
                 source: name.clone(),
                 dialect: settings.engine.dialect(),
                 schema: settings.engine.schema().to_owned(),
@@ -90,17 +102,63 @@ impl Databases {
     pub async fn check(
         &self,
         source: &str,
-        halt: (std::time::Duration, &tokio_util::sync::CancellationToken),
+        (within, cancel): (Duration, &CancellationToken),
     ) -> Result<Vec<SourceFinding>, OpsError> {
         let source = self.source(source)?;
-        let halt = Halt::new(halt.0, halt.1);
+        let halt = Halt::new(within, cancel);
         let place = source.place(&halt).await?;
-        match &source.engine {
+        let mut findings = match &source.engine {
             #[cfg(feature = "postgres")]
             Engine::Postgres(postgres) => postgres.check(&halt).await,
             #[cfg(feature = "sqlite")]
             Engine::Sqlite(sqlite) => sqlite.check(&halt, &place).await,
+            #[cfg(feature = "mariadb")]
+            Engine::MariaDb(mariadb) => mariadb.check(&halt).await,
+        }?;
+        // The next question takes it.
+        drop(place);
+        findings.extend(
+            self.missing_masks(source, (halt.remaining(), cancel))
+                .await?,
+        );
+        Ok(findings)
+    }
+
+    /// Masks of columns that are not there: they hide nothing, and a mistake in a name looks like one.
+    async fn missing_masks(
+        &self,
+        source: &Source,
+        (within, cancel): (Duration, &CancellationToken),
+    ) -> Result<Vec<SourceFinding>, OpsError> {
+        let mut missing = Vec::new();
+        for (schema, table, column) in source.rules.masks.columns() {
+            let named = match schema {
+                Some(schema) => format!("{schema}.{table}"),
+                None => table.to_owned(),
+            };
+            let question = SchemaQuestion {
+                source: &source.settings.name,
+                search: None,
+                table: Some(&named),
+                offset: 0,
+                limit: 1,
+                within,
+                cancel,
+            };
+            let page = self.schema(question).await?;
+            let mut columns = page.tables.iter().flat_map(|table| &table.columns);
+            let column_is_there =
+                columns.any(|found| found.name.to_lowercase() == column.to_lowercase());
+            if !column_is_there {
+                missing.push(SourceFinding {
+                    refused: true,
+                    text: format!(
+                        "it masks `{named}.{column}`, and its role sees no such column: correct `mask`"
+                    ),
+                });
+            }
         }
+        Ok(missing)
     }
 
     fn source(&self, name: &str) -> Result<&Source, OpsError> {
@@ -132,7 +190,11 @@ fn engine(settings: &SourceSettings, secrets: &Arc<dyn ReadSecret>) -> Result<En
             let _ = secrets;
             crate::sqlite::SqliteSource::new(sqlite).map(Engine::Sqlite)
         }
-        #[cfg(not(all(feature = "postgres", feature = "sqlite")))]
+        #[cfg(feature = "mariadb")]
+        EngineSettings::MariaDb(mariadb) => crate::mariadb::MariaDbSource::new(mariadb, secrets)
+            .map(Box::new)
+            .map(Engine::MariaDb),
+        #[cfg(not(all(feature = "postgres", feature = "sqlite", feature = "mariadb")))]
         other => {
             let _ = secrets;
             Err(format!(
@@ -209,6 +271,11 @@ impl ReadStatement for Databases {
         let reading = sql::read(&self.source(source)?.rules, statement)?;
         Ok(reading.into_parts())
     }
+
+    fn read_row_change(&self, change: &RowChange) -> Result<StatementReading, OpsError> {
+        let source = self.source(&change.source)?;
+        Ok(sql::read_row_change(&source.rules, change)?)
+    }
 }
 
 impl DatabaseOps for Databases {
@@ -220,6 +287,8 @@ impl DatabaseOps for Databases {
         Box::pin(async move {
             let source = self.source(query.source)?;
             let reading = sql::read(&source.rules, query.statement)?;
+            let mut masked = MaskedRows::new(rows, reading.masked.clone());
+            let rows: &mut dyn TakeRows = &mut masked;
             if reading.writes && !query.writes {
                 let why = "the statement changes data, and was passed as one that only reads";
                 return Err(RefusedStatement::new(why).into());
@@ -242,7 +311,8 @@ impl DatabaseOps for Databases {
                 }
                 #[cfg(feature = "postgres")]
                 (Engine::Postgres(postgres), true, Some(expected)) => {
-                    postgres.write(&query, &reading, expected, &halt).await?
+                    let wanted = (expected, rows.keeper());
+                    postgres.write(&query, &reading, wanted, &halt).await?
                 }
                 #[cfg(feature = "postgres")]
                 (Engine::Postgres(postgres), false, _) => {
@@ -250,13 +320,23 @@ impl DatabaseOps for Databases {
                 }
                 #[cfg(feature = "sqlite")]
                 (Engine::Sqlite(sqlite), true, Some(expected)) => {
+                    let wanted = (expected, rows.keeper());
                     sqlite
-                        .write(&query, &reading, expected, (&halt, &place))
+                        .write(&query, &reading, wanted, (&halt, &place))
                         .await?
                 }
                 #[cfg(feature = "sqlite")]
                 (Engine::Sqlite(sqlite), false, _) => {
                     sqlite.read(&query, &reading, rows, (&halt, &place)).await?
+                }
+                #[cfg(feature = "mariadb")]
+                (Engine::MariaDb(mariadb), true, Some(expected)) => {
+                    let wanted = (expected, rows.keeper());
+                    mariadb.write(&query, &reading, wanted, &halt).await?
+                }
+                #[cfg(feature = "mariadb")]
+                (Engine::MariaDb(mariadb), false, _) => {
+                    mariadb.read(&query, &reading, rows, &halt).await?
                 }
             };
             end.estimate = estimate;
@@ -277,6 +357,27 @@ impl DatabaseOps for Databases {
         })
     }
 
+    fn put_back<'a>(
+        &'a self,
+        request: PutBackRows<'a>,
+        keeper: &'a mut dyn KeepRows,
+    ) -> BoxFuture<'a, Result<RowsPutBack, OpsError>> {
+        Box::pin(async move {
+            self.read_row_change(request.change)?;
+            let source = self.source(&request.change.source)?;
+            let halt = Halt::new(request.within, request.cancel);
+            let place = source.place(&halt).await?;
+            match &source.engine {
+                #[cfg(feature = "postgres")]
+                Engine::Postgres(postgres) => postgres.put_back(&request, keeper, &halt).await,
+                #[cfg(feature = "sqlite")]
+                Engine::Sqlite(sqlite) => sqlite.put_back(&request, keeper, (&halt, &place)).await,
+                #[cfg(feature = "mariadb")]
+                Engine::MariaDb(mariadb) => mariadb.put_back(&request, keeper, &halt).await,
+            }
+        })
+    }
+
     fn schema<'a>(
         &'a self,
         question: SchemaQuestion<'a>,
@@ -290,6 +391,8 @@ impl DatabaseOps for Databases {
                 Engine::Postgres(postgres) => postgres.schema(&question, &halt).await,
                 #[cfg(feature = "sqlite")]
                 Engine::Sqlite(sqlite) => sqlite.schema(&question, (&halt, &place)).await,
+                #[cfg(feature = "mariadb")]
+                Engine::MariaDb(mariadb) => mariadb.schema(&question, &halt).await,
             }
         })
     }
@@ -308,6 +411,8 @@ impl Source {
             Engine::Postgres(postgres) => postgres.explain(query, reading, halt).await,
             #[cfg(feature = "sqlite")]
             Engine::Sqlite(sqlite) => sqlite.explain(query, reading, (halt, place)).await,
+            #[cfg(feature = "mariadb")]
+            Engine::MariaDb(mariadb) => mariadb.explain(query, reading, halt).await,
         }
     }
 }

@@ -19,6 +19,8 @@ pub struct SourceSettings {
     pub engine: EngineSettings,
     /// Whether statements that change data are taken.
     pub writable: bool,
+    /// Columns that queries return masked and do nothing else with: `users.email`.
+    pub masks: BTreeSet<String>,
     /// Functions besides the built-in ones that statements may call.
     pub functions: BTreeSet<String>,
     /// How many statements run at a time.
@@ -36,6 +38,8 @@ pub enum EngineSettings {
     Postgres(PostgresSettings),
     /// An SQLite file.
     Sqlite(SqliteSettings),
+    /// A MariaDB server.
+    MariaDb(MariaDbSettings),
 }
 
 /// A PostgreSQL server.
@@ -56,6 +60,30 @@ pub struct PostgresSettings {
     pub encrypted: bool,
 }
 
+/// A MariaDB server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MariaDbSettings {
+    /// `mariadb://role@host:port/database`, without a password. A server on this machine may be named
+    /// by its socket: `?socket=/run/mysqld/mysqld.sock`.
+    pub address: String,
+    /// Where the role's password is kept.
+    pub password: Option<SecretReference>,
+    /// The authorities whose certificates are believed, if not the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Whether the connection is encrypted; only a server on this machine may do without.
+    pub encrypted: bool,
+}
+
+impl MariaDbSettings {
+    /// The database of the address, which is also the schema of tables that are named without one.
+    pub fn database(&self) -> &str {
+        let place = self.address.split('?').next().unwrap_or_default();
+        let behind_the_scheme = place.split_once("://").map_or(place, |(_, rest)| rest);
+        let database = behind_the_scheme.split_once('/');
+        database.map_or("", |(_, database)| database)
+    }
+}
+
 /// An SQLite file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqliteSettings {
@@ -69,6 +97,7 @@ impl EngineSettings {
         match self {
             Self::Postgres(_) => "postgres",
             Self::Sqlite(_) => "sqlite",
+            Self::MariaDb(_) => "mariadb",
         }
     }
 
@@ -76,6 +105,7 @@ impl EngineSettings {
         match self {
             Self::Postgres(_) => SqlDialect::Postgres,
             Self::Sqlite(_) => SqlDialect::Sqlite,
+            Self::MariaDb(_) => SqlDialect::MariaDb,
         }
     }
 
@@ -83,6 +113,7 @@ impl EngineSettings {
         match self {
             Self::Postgres(postgres) => &postgres.schema,
             Self::Sqlite(_) => "main",
+            Self::MariaDb(mariadb) => mariadb.database(),
         }
     }
 }

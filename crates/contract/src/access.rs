@@ -142,6 +142,17 @@ pub struct RunningCommand {
     pub tier: Tier,
 }
 
+/// The one kind of thing that a tool touches, where it touches nothing else: a rule about the tool
+/// that names none of that kind would match nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SoleAccess {
+    /// It connects to hosts.
+    Hosts,
+    /// It queries databases.
+    Databases,
+}
+
 impl Access {
     /// Reads one file or directory entry.
     pub fn read(path: WorkPath) -> Self {

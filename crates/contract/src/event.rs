@@ -149,6 +149,20 @@ pub enum CallEvent {
         /// Its bytes after the change; absent when it was removed or is too large to keep.
         artifact: Option<ArtifactId>,
     },
+    /// Rows of a database were changed.
+    RowsChanged {
+        /// How many.
+        rows: u64,
+        /// What taking this back changes, as accesses name it: `crm.orders.status`.
+        writes: Vec<String>,
+        /// What that reads besides.
+        reads: Vec<String>,
+        /// The rows before and after, as [`encode_row_change`](crate::ops::encode_row_change) writes
+        /// them; absent when they were not kept.
+        artifact: Option<ArtifactId>,
+        /// Why they were not kept.
+        missed: Option<String>,
+    },
     /// The workspace was compared with its state before a command ran.
     ChangesScanned {
         /// How many files were compared.
@@ -183,6 +197,7 @@ impl CallEvent {
             | Self::ProgressNoted(_)
             | Self::PreimageKept { .. }
             | Self::FileChanged { .. }
+            | Self::RowsChanged { .. }
             | Self::Settled { .. } => true,
             Self::Running
             | Self::Progress(_)
@@ -221,6 +236,7 @@ impl CallEvent {
             Self::ProgressNoted(_) => "progress_noted",
             Self::PreimageKept { .. } => "preimage_kept",
             Self::FileChanged { .. } => "file_changed",
+            Self::RowsChanged { .. } => "rows_changed",
             Self::ChangesScanned { .. } => "changes_scanned",
             Self::RunEnded => "run_ended",
             Self::Settled { .. } => "settled",

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde_json::{Map, Value};
 
 use crate::{
-    effects::Effects, error::ToolError, identity::Scope, name::ActionName, ops::SandboxMode,
-    streamed::ItemSpec,
+    access::SoleAccess, effects::Effects, error::ToolError, identity::Scope, name::ActionName,
+    ops::SandboxMode, streamed::ItemSpec,
 };
 
 /// The deadline of a tool that names none.
@@ -30,6 +30,8 @@ pub struct ToolSpec {
     pub actions: Vec<ActionSpec>,
     /// Groups that rules and listings can name (`files`, `search`, `process`).
     pub groups: Vec<&'static str>,
+    /// The one kind of thing that its plans name, if they never name another.
+    pub touches: Option<SoleAccess>,
     /// Other names that resolve to this tool and are not listed.
     pub aliases: Vec<&'static str>,
     /// Tools of other systems whose calls this tool takes, where more than the name differs.
@@ -244,6 +246,7 @@ impl ToolSpec {
             deadline: Deadline::default(),
             actions: Vec::new(),
             groups: Vec::new(),
+            touches: None,
             aliases: Vec::new(),
             foreign_calls: Vec::new(),
             parameter_aliases: Vec::new(),
@@ -297,6 +300,14 @@ impl ToolSpec {
     #[must_use]
     pub fn groups(mut self, groups: &[&'static str]) -> Self {
         self.groups.extend_from_slice(groups);
+        self
+    }
+
+    /// Says that plans name accesses of this kind and of no other, so that rules about another kind
+    /// are mistakes.
+    #[must_use]
+    pub fn touches_only(mut self, kind: SoleAccess) -> Self {
+        self.touches = Some(kind);
         self
     }
 

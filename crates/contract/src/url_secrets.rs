@@ -26,56 +26,93 @@ const WORDS: [&str; 8] = ["sig", "key", "auth", "hmac", "jwt", "pwd", "session",
 const MAX_NAME: usize = 80;
 
 /// A text without the secrets in the addresses it contains; borrowed when there is none.
+///
+/// Only what stands in the query or the fragment of an address is taken out, and never a character that a
+/// shell reads: what a command does must not be hidden by calling it a key.
 pub fn without_url_secrets(text: &str) -> Cow<'_, str> {
-    replaced(text, |_| REDACTED.to_owned())
-}
-
-/// The same, for a person who decides about the address: each mark says how long its secret is, since an
-/// address can also carry away what it should not.
-pub fn with_measured_url_secrets(text: &str) -> Cow<'_, str> {
-    replaced(text, |secret| {
-        format!("[redacted:{}]", secret.chars().count())
-    })
-}
-
-fn replaced(text: &str, mark: impl Fn(&str) -> String) -> Cow<'_, str> {
-    let (mut clean, mut rest) = (String::new(), text);
-    let mut at = 0;
-    while let Some(found) = rest.get(at..).and_then(|rest| rest.find(['?', '&', '#'])) {
-        let begin = at + found + 1;
-        let after = rest.get(begin..).unwrap_or_default();
-        // As it is written in a page.
-        let begin = begin + if after.starts_with("amp;") { 4 } else { 0 };
-        at = begin;
-        let Some((name, secret)) = rest.get(begin..).and_then(parameter) else {
-            continue;
-        };
-        if !is_secret(name) || is_mark(secret) {
-            continue;
-        }
-        let (before, behind) = rest.split_at(begin + name.len() + 1);
-        clean.push_str(before);
-        clean.push_str(&mark(secret));
-        rest = behind.get(secret.len()..).unwrap_or_default();
-        at = 0;
-    }
-    if clean.is_empty() {
+    // Every text on record passes here, and most have none.
+    if !text.contains('=') {
         return Cow::Borrowed(text);
     }
-    clean.push_str(rest);
+    let (mut clean, mut copied) = (String::new(), 0);
+    let mut begin = 0;
+    for word in text.split(ends_word) {
+        let end = begin + word.len();
+        if let Some(query) = query_of(word) {
+            secrets(text, (begin + query, end), |from, to| {
+                clean.push_str(text.get(copied..from).unwrap_or_default());
+                clean.push_str(REDACTED);
+                copied = to;
+            });
+        }
+        // What ends a word is one byte in UTF-8, or counted as the character it is.
+        let over = text.get(end..).and_then(|rest| rest.chars().next());
+        begin = end + over.map_or(0, char::len_utf8);
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    clean.push_str(text.get(copied..).unwrap_or_default());
     Cow::Owned(clean)
 }
 
-/// The name and the value of the parameter that a text begins with, if it has both.
-fn parameter(text: &str) -> Option<(&str, &str)> {
-    let in_name = |c: char| c.is_ascii_alphanumeric() || "-_.~%".contains(c);
-    let end = text.find(|c| !in_name(c)).filter(|end| *end <= MAX_NAME)?;
-    let (name, rest) = text.split_at(end);
-    let value = rest.strip_prefix('=')?;
-    let over = |c: char| c.is_whitespace() || "&#\"'<>\\`".contains(c);
-    let end = value.find(over).unwrap_or(value.len());
-    let value = value.get(..end).filter(|value| !value.is_empty())?;
-    Some((name, value))
+/// Whether a text may have such a secret once it is decoded from JSON, where a line break before an address
+/// looks like a letter of it.
+pub fn may_have_url_secrets(json: &str) -> bool {
+    json.contains('=')
+        && json.split(ends_word).any(|word| {
+            let mut has_one = false;
+            if let Some(query) = word.find(['?', '#']) {
+                secrets(word, (query + 1, word.len()), |_, _| has_one = true);
+            }
+            has_one
+        })
+}
+
+fn ends_word(c: char) -> bool {
+    c.is_whitespace() || c.is_control() || "\"'<>\\`".contains(c)
+}
+
+/// Where the query or the fragment of an address begins in a word: behind `scheme://`, or behind a path as
+/// pages and answers write it.
+fn query_of(word: &str) -> Option<usize> {
+    let address = match word.find("://") {
+        Some(found) => found + 3,
+        None if word.starts_with('/') => 0,
+        None => return None,
+    };
+    let query = word.get(address..)?.find(['?', '#'])?;
+    Some(address + query + 1)
+}
+
+/// Tells where the secrets are between two places of a text.
+fn secrets(text: &str, (mut at, end): (usize, usize), mut found: impl FnMut(usize, usize)) {
+    while let Some(rest) = text.get(at..end) {
+        // As it is written in a page.
+        let begin = at + if rest.starts_with("amp;") { 4 } else { 0 };
+        let rest = text.get(begin..end).unwrap_or_default();
+        let part = rest.find(['?', '&', '#']).unwrap_or(rest.len());
+        at = begin + part + 1;
+        let Some((name, value)) = rest.get(..part).and_then(|part| part.split_once('=')) else {
+            continue;
+        };
+        if name.len() > MAX_NAME || !name.chars().all(in_name) || !is_secret(name) {
+            continue;
+        }
+        let value = value.split(is_for_a_shell).next().unwrap_or_default();
+        if !value.is_empty() && !stands_for_a_secret(value) {
+            let from = begin + name.len() + 1;
+            found(from, from + value.len());
+        }
+    }
+}
+
+fn in_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-_.~%".contains(c)
+}
+
+fn is_for_a_shell(c: char) -> bool {
+    "$();|{}".contains(c)
 }
 
 fn is_secret(name: &str) -> bool {
@@ -89,12 +126,10 @@ fn is_secret(name: &str) -> bool {
     WORDS.contains(&last) || ENDINGS.iter().any(|ending| plain.ends_with(ending))
 }
 
-/// Whether a secret was taken out here before.
-fn is_mark(value: &str) -> bool {
-    let inside = value
-        .strip_prefix("[redacted")
-        .and_then(|rest| rest.strip_suffix(']'));
-    inside.is_some_and(|inside| inside.chars().all(|c| c == ':' || c.is_ascii_digit()))
+/// Whether a secret was taken out here before, or never was there: a question about a request has
+/// `SECRET_` and a name in its place.
+fn stands_for_a_secret(value: &str) -> bool {
+    value.starts_with("[redacted") || value.starts_with("SECRET_")
 }
 
 #[cfg(test)]
@@ -126,19 +161,33 @@ mod tests {
                 "see http://a/?X%2DAmz%2DSecurity%2DToken=[redacted] and http://b/?AWSAccessKeyId=[redacted]",
             ),
             (
-                "http://a/?token=[redacted]&key=[redacted:4]",
-                "http://a/?token=[redacted]&key=[redacted:4]",
+                "[x](http://a/?token=abc), http://a/?key=abc;rm and http://a/?key=a|sh",
+                "[x](http://a/?token=[redacted]), http://a/?key=[redacted];rm and \
+                 http://a/?key=[redacted]|sh",
+            ),
+            (
+                "http://a/\u{3000}http://b/?key=\u{e4}\u{3000}c",
+                "http://a/\u{3000}http://b/?key=[redacted]\u{3000}c",
             ),
         ] {
             assert_eq!(without_url_secrets(text), expect, "{text}");
             assert_eq!(without_url_secrets(expect), expect, "once is enough");
+            let json = serde_json::to_string(&format!("\n{text}\t")).unwrap();
+            assert!(may_have_url_secrets(&json), "{json}");
         }
         for text in [
             "https://docs.rs/?search=token",
             "http://a/?design=x&monkey=y&page=2",
             "http://a/?token=",
             "a && key = b; if (x ? key : y)",
-            "?ä=key&=&&",
+            "http://a/?ä=key&=&&",
+            "http://a/?key=[redacted]&token=SECRET_TOKEN",
+            // Neither is in a query.
+            "http://a/public&key=/../admin/delete",
+            "true&key=$(echo${IFS}pwned>owned.txt)",
+            "http://a/?key=$(echo${IFS}pwned)",
+            "echo hi;&token=rm_-rf_/everything",
+            "a?token=b",
             "",
         ] {
             assert!(
@@ -146,7 +195,17 @@ mod tests {
                 "{text}"
             );
         }
-        let measured = with_measured_url_secrets("http://a/?sig=ä1234&b=c");
-        assert_eq!(measured, "http://a/?sig=[redacted:5]&b=c");
+    }
+
+    #[test]
+    fn parameters_that_contain_each_other_cost_no_more_than_their_length() {
+        // Looked for anew from each `?`, the ends of these values are 5 billion characters away.
+        for text in ["/?a=".repeat(100_000), "/?sig=&b=".repeat(50_000)] {
+            assert!(matches!(without_url_secrets(&text), Cow::Borrowed(_)));
+        }
+        let text = "/?sig=&token=x".repeat(25_000);
+        let clean = without_url_secrets(&text);
+        let expect = "?sig=&token=[redacted]".repeat(25_000);
+        assert_eq!(clean, format!("/{expect}"));
     }
 }

@@ -164,6 +164,19 @@ impl InlineContext<'_> {
         }
     }
 
+    /// The words of a block that stands alone in a link, as a link.
+    pub(crate) fn linked(&self, id: NodeId, words: String) -> String {
+        let parent = self.tree.node(id).and_then(|node| node.parent);
+        let link = parent.filter(|parent| self.tree.tag(*parent) == Some(Tag::A));
+        let address = link.and_then(|link| self.tree.attribute(link, Attribute::Href));
+        match address.and_then(|address| self.address(address)) {
+            Some(address) if !self.is_plain && !words.is_empty() && !words.contains("](") => {
+                format!("[{words}]({address})")
+            }
+            Some(_) | None => words,
+        }
+    }
+
     fn picture(&self, id: NodeId, to: &mut InlineText) {
         let alt = self.tree.attribute(id, Attribute::Alt).unwrap_or_default();
         let mut words = InlineText::default();

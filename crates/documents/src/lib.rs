@@ -7,7 +7,7 @@
 //! reported.
 //!
 //! Read next: `page.rs` for the order of steps, `tree.rs` for the parser, `main_content.rs` for what
-//! is kept of a page, `markdown.rs` for how it is written.
+//! is kept of a page, `markdown.rs` for how it is written, `pdf/mod.rs` for PDFs.
 //!
 //! ```
 //! use haft_documents::{Document, Extractor, Form, read};
@@ -23,13 +23,16 @@
 //! assert_eq!(reading.extractor, Extractor::WholePage);
 //! ```
 
+mod actions;
 mod charset;
+mod embedded_text;
 mod hidden_text;
 mod inline;
 mod main_content;
 mod markdown;
 mod outline;
 mod page;
+mod pdf;
 mod table;
 mod tag;
 mod tree;
@@ -50,6 +53,9 @@ pub const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
 
 /// The most headings that are listed.
 pub const MAX_HEADINGS: usize = 500;
+
+/// The most pages of a PDF that are read.
+pub const MAX_PAGES: usize = 2000;
 
 /// A document as it arrived.
 #[derive(Debug, Clone, Copy)]
@@ -75,6 +81,8 @@ pub enum Kind {
     Markdown,
     /// Any other text.
     Plain,
+    /// A PDF, whose text is read by where it stands on its pages.
+    Pdf,
 }
 
 /// What a document is to become.
@@ -84,7 +92,7 @@ pub enum Form {
     Markdown,
     /// Its main content as text without markup.
     Text,
-    /// Its source, decoded and nothing else.
+    /// Its source, decoded and nothing else. That of a PDF is no text: it is read as for [`Form::Text`].
     Raw,
 }
 
@@ -97,8 +105,12 @@ pub enum Extractor {
     MainContent,
     /// The whole page, because no part of it stood out.
     WholePage,
+    /// What a page that scripts build carries for them, or for who has none.
+    EmbeddedText,
     /// The document's own text, as it is.
     Source,
+    /// The text of a PDF, page by page.
+    PdfText,
 }
 
 /// A document as text.
@@ -118,7 +130,7 @@ pub struct ReadableText {
     pub charset: &'static str,
     /// Its headings, in order.
     pub headings: Vec<Heading>,
-    /// What was left out because of a limit, and why.
+    /// What was left out, and why.
     pub cut: Vec<Cut>,
     /// Whether the page has next to no text of its own and is built by scripts.
     pub is_shell: bool,
@@ -126,7 +138,7 @@ pub struct ReadableText {
     pub hidden_characters: usize,
 }
 
-/// What was left out of a document because of a limit.
+/// What was left out of a document, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cut {
     /// Elements nest deeper than [`MAX_DEPTH`]; their text was kept, where they end was not.
@@ -135,6 +147,30 @@ pub enum Cut {
     Nodes,
     /// It has more text than [`MAX_TEXT_BYTES`].
     Text,
+    /// A PDF is encrypted; nothing of it was read.
+    Encrypted,
+    /// No pages were found in what should be a PDF.
+    NoPages,
+    /// A PDF does not say rightly where its objects are; those that were found were read.
+    Damaged,
+    /// A PDF has more pages than [`MAX_PAGES`].
+    Pages,
+    /// Reading more of a PDF than so many pages takes too much work.
+    Work(usize),
+    /// Pages of a PDF are pictures.
+    Pictures {
+        /// How many.
+        pages: usize,
+        /// The number of the first of them.
+        first: usize,
+    },
+    /// Fonts of a PDF do not say what their characters are.
+    UnknownCharacters {
+        /// How many characters that are.
+        characters: usize,
+        /// The number of the first page with one.
+        first: usize,
+    },
 }
 
 impl Extractor {
@@ -144,7 +180,9 @@ impl Extractor {
             Self::ServerMarkdown => "server_markdown",
             Self::MainContent => "main_content",
             Self::WholePage => "whole_page",
+            Self::EmbeddedText => "embedded_text",
             Self::Source => "source",
+            Self::PdfText => "pdf_text",
         }
     }
 }
@@ -158,6 +196,25 @@ impl Cut {
             ),
             Self::Nodes => format!("only the first {MAX_NODES} elements and texts were read"),
             Self::Text => format!("only the first {MAX_TEXT_BYTES} bytes of text were kept"),
+            Self::Encrypted => "it is encrypted, and nothing of it was read".to_owned(),
+            Self::NoPages => "no pages were found in it: it is damaged, or no PDF".to_owned(),
+            Self::Damaged => "it is damaged; what could be found of it was read".to_owned(),
+            Self::Pages => format!("only the first {MAX_PAGES} pages were read"),
+            Self::Work(pages) => format!(
+                "reading all of it takes more work than is done for one document; pages read: {pages}"
+            ),
+            Self::Pictures { pages: 1, first } => {
+                format!("page {first} is a picture without text")
+            }
+            Self::Pictures { pages, first } => {
+                format!(
+                    "{pages} pages, of which page {first} is the first, are pictures without text"
+                )
+            }
+            Self::UnknownCharacters { characters, first } => format!(
+                "{characters} characters, the first of them on page {first}, are in fonts that do not \
+                 say what they stand for"
+            ),
         }
     }
 }

@@ -5,8 +5,12 @@
 //! content is what the page itself names as such, or the smallest element that holds nearly all prose.
 //! A page where that leaves next to nothing is kept whole, and the result says so.
 
+use std::collections::HashSet;
+
 use crate::{
     Extractor,
+    actions::drop_actions,
+    table::{holds_more, rows},
     tag::Tag,
     tree::{Attribute, NodeContent, NodeId, Tree},
     unseen::is_hidden,
@@ -30,6 +34,8 @@ const FEWEST_CHARACTERS: usize = 120;
 pub(crate) struct Selection {
     /// Where reading starts; everywhere, if that is nowhere in particular.
     pub(crate) root: Option<NodeId>,
+    /// The heading of the page, where that stands before what is kept.
+    pub(crate) heading: Option<NodeId>,
     /// Which nodes are left out, each with all below it.
     dropped: Vec<bool>,
     pub(crate) extractor: Extractor,
@@ -52,6 +58,8 @@ pub(crate) fn select(tree: &Tree) -> Selection {
     let total = seen.total(tree);
     let mut dropped = unseen.clone();
     drop_furniture(tree, &seen, &mut dropped);
+    drop_comments(tree, &mut dropped);
+    drop_actions(tree, &mut dropped);
     let counts = Counts::of(tree, &dropped);
     let named = named_root(tree, &counts);
     if let Some(root) = named.or_else(|| densest(tree, &counts)) {
@@ -66,6 +74,7 @@ pub(crate) fn select(tree: &Tree) -> Selection {
         if kept >= fewest && kept * 10 >= total {
             return Selection {
                 root: Some(root),
+                heading: heading_before(tree, &unseen, root, &mut dropped),
                 dropped,
                 extractor: Extractor::MainContent,
                 total,
@@ -75,11 +84,58 @@ pub(crate) fn select(tree: &Tree) -> Selection {
     }
     Selection {
         root: None,
+        heading: None,
         dropped: unseen,
         extractor: Extractor::WholePage,
         total,
         kept: total,
     }
+}
+
+/// Everything of a page, also what is not seen where scripts run.
+pub(crate) fn all_of(tree: &Tree, root: NodeId) -> Selection {
+    Selection {
+        root: Some(root),
+        heading: None,
+        dropped: vec![false; tree.len()],
+        extractor: Extractor::EmbeddedText,
+        total: 0,
+        kept: 0,
+    }
+}
+
+/// The heading that names the page, if what is kept begins behind it. It is not dropped any more.
+fn heading_before(
+    tree: &Tree,
+    unseen: &[bool],
+    root: NodeId,
+    dropped: &mut [bool],
+) -> Option<NodeId> {
+    let is = |marks: &[bool], id: NodeId| marks.get(id).copied().unwrap_or(true);
+    let is_heading = |id: &NodeId| tree.tag(*id) == Some(Tag::Heading(1));
+    let below = top_down(tree, |id| id == root);
+    let has_own = (0..tree.len())
+        .filter(is_heading)
+        .any(|id| is(&below, id) && !is(dropped, id));
+    if has_own {
+        return None;
+    }
+    let title = words_of(&tree.text_of(tree.first(Tag::Title)?));
+    let names_page = |id: &NodeId| {
+        let words = words_of(&tree.text_of(*id));
+        !is(unseen, *id) && !words.is_empty() && title.contains(&words)
+    };
+    let heading = (0..root).filter(is_heading).find(names_page)?;
+    let within = top_down(tree, |id| id == heading);
+    for (id, mark) in dropped.iter_mut().enumerate() {
+        *mark &= !is(&within, id) || is(unseen, id);
+    }
+    Some(heading)
+}
+
+fn words_of(text: &str) -> String {
+    let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+    words.join(" ")
 }
 
 fn at(counts: &[usize], id: NodeId) -> usize {
@@ -95,7 +151,7 @@ fn unseen(tree: &Tree) -> Vec<bool> {
 }
 
 /// For each node whether this is true of it or of one above it.
-fn top_down(tree: &Tree, is_it: impl Fn(NodeId) -> bool) -> Vec<bool> {
+pub(crate) fn top_down(tree: &Tree, is_it: impl Fn(NodeId) -> bool) -> Vec<bool> {
     let mut marks: Vec<bool> = Vec::with_capacity(tree.len());
     for id in 0..tree.len() {
         let above = tree.node(id).and_then(|node| node.parent);
@@ -106,45 +162,57 @@ fn top_down(tree: &Tree, is_it: impl Fn(NodeId) -> bool) -> Vec<bool> {
 }
 
 /// Words in a class or an id of what is on every page of a site.
-const FURNITURE: [&str; 37] = [
+const FURNITURE: [&str; 40] = [
     "ad",
     "ads",
     "advert",
     "advertisement",
-    "banner",
     "breadcrumb",
     "breadcrumbs",
+    "catlinks",
     "consent",
     "cookie",
     "cookies",
+    "crumb",
+    "crumbs",
+    "editsection",
     "footer",
     "gdpr",
     "masthead",
-    "menu",
     "modal",
-    "nav",
     "navbar",
-    "navigation",
+    "navbox",
     "newsletter",
     "overlay",
     "pager",
     "pagination",
     "popup",
+    "portlet",
+    "printfooter",
     "promo",
+    "recommendations",
     "recommended",
     "related",
     "share",
     "sharing",
     "sidebar",
     "sidenav",
-    "skip",
+    "skiplink",
     "social",
     "sponsor",
     "sponsored",
     "subscribe",
     "toc",
-    "toolbar",
 ];
+
+/// Words of the same that name other things, too: what has them is left out if it is mostly links.
+const NAVIGATION: [&str; 6] = ["banner", "menu", "nav", "navigation", "skip", "toolbar"];
+
+/// Words in a class or an id of what readers of a page wrote below it.
+const COMMENTS: [&str; 5] = ["comment", "comments", "disqus", "respond", "webmentions"];
+
+/// The same of what stands beside a heading for who may change the page.
+const EDITING: [&str; 2] = ["editsection", "headerlink"];
 
 /// Roles of the same.
 const FURNITURE_ROLES: [&str; 9] = [
@@ -169,13 +237,20 @@ fn drop_furniture(tree: &Tree, seen: &Counts, dropped: &mut [bool]) {
         let Some(tag) = tree.tag(id) else {
             return false;
         };
-        let is_part = tag.is_inline()
-            || matches!(
-                tag,
-                Tag::Html | Tag::Body | Tag::Main | Tag::Article | Tag::Pre | Tag::Table
-            );
+        let is_part = matches!(
+            tag,
+            Tag::Html | Tag::Body | Tag::Main | Tag::Article | Tag::Pre
+        );
         if is_part || in_code.get(id).copied().unwrap_or(false) {
             return false;
+        }
+        let is_links = at(&seen.links, id) * 2 >= at(&seen.text, id);
+        if tag == Tag::Table {
+            let names = names(tree, id, &FURNITURE) || names(tree, id, &NAVIGATION);
+            return names && is_links && at(&seen.prose, id) == 0;
+        }
+        if tag.is_inline() {
+            return names(tree, id, &EDITING);
         }
         // What most of the text is in is the page, whatever it is called.
         if at(&seen.prose, id) * 2 > all_prose {
@@ -185,10 +260,13 @@ fn drop_furniture(tree: &Tree, seen: &Counts, dropped: &mut [bool]) {
         match tag {
             Tag::Nav | Tag::Footer | Tag::Aside => true,
             Tag::Header if !held.get(id).copied().unwrap_or(false) => {
-                at(&seen.links, id) * 2 >= at(&seen.text, id)
-                    || at(&seen.prose, id) == 0 && !has_title(tree, id)
+                is_links || at(&seen.prose, id) == 0 && !has_title(tree, id)
             }
-            _ => FURNITURE_ROLES.contains(&role) || names_furniture(tree, id),
+            _ => {
+                FURNITURE_ROLES.contains(&role)
+                    || names(tree, id, &FURNITURE)
+                    || is_links && names(tree, id, &NAVIGATION)
+            }
         }
     };
     let furniture = top_down(tree, is_furniture);
@@ -206,16 +284,38 @@ fn has_title(tree: &Tree, id: NodeId) -> bool {
     })
 }
 
-fn names_furniture(tree: &Tree, id: NodeId) -> bool {
+/// Whether a class or the id of an element has one of these words.
+fn names(tree: &Tree, id: NodeId, known: &[&str]) -> bool {
     [Attribute::Class, Attribute::Id].into_iter().any(|name| {
         let value = tree.attribute(id, name).unwrap_or_default();
         let mut words = value.split(|c: char| !c.is_ascii_alphanumeric());
-        words.any(|word| {
-            FURNITURE
-                .iter()
-                .any(|known| word.eq_ignore_ascii_case(known))
-        })
+        words.any(|word| known.iter().any(|known| word.eq_ignore_ascii_case(known)))
     })
+}
+
+/// Drops what readers wrote below a page: one place for all of it, with less prose than the page has.
+/// Where each part of a page has its own, or there is little else, it is what the page is about.
+fn drop_comments(tree: &Tree, dropped: &mut [bool]) {
+    let counts = Counts::of(tree, dropped);
+    let is_place = |id: NodeId| {
+        tree.tag(id)
+            .is_some_and(|tag| !tag.is_inline() && tag != Tag::Body)
+            && names(tree, id, &COMMENTS)
+            && at(&counts.text, id) > 0
+    };
+    let within = top_down(tree, is_place);
+    let is_within = |id: NodeId| within.get(id).copied().unwrap_or(false);
+    let above = |id: &NodeId| tree.node(*id).and_then(|node| node.parent);
+    let mut places =
+        (0..tree.len()).filter(|id| is_within(*id) && !above(id).is_some_and(is_within));
+    let (Some(place), None) = (places.next(), places.next()) else {
+        return;
+    };
+    if at(&counts.prose, place) * 2 <= counts.all_prose(tree) {
+        for (mark, is_within) in dropped.iter_mut().zip(within) {
+            *mark |= is_within;
+        }
+    }
 }
 
 /// The element that the page itself names as its main content, if it holds enough of the prose.
@@ -262,18 +362,38 @@ fn densest(tree: &Tree, counts: &Counts) -> Option<NodeId> {
         }
         here = child;
     }
+    // What stands beside it and holds code or a table belongs to it.
+    while let Some(above) = tree.node(here).and_then(|node| node.parent) {
+        let mut beside = tree.children(above).filter(|id| *id != here);
+        if tree.tag(above) == Some(Tag::Tr)
+            || !beside.any(|id| at(&counts.prose, id) > 0 && holds_data(tree, id))
+        {
+            break;
+        }
+        here = above;
+    }
     Some(here)
+}
+
+/// Whether there is code, or a table with data, in an element.
+fn holds_data(tree: &Tree, id: NodeId) -> bool {
+    tree.tag(id) == Some(Tag::Pre)
+        || tree.tag(id) == Some(Tag::Table) && rows(tree, id).len() > 2
+        || tree.children(id).any(|child| holds_data(tree, child))
 }
 
 /// Drops lists that are only links, unless they are most of what the page has.
 fn drop_link_lists(tree: &Tree, counts: &Counts, root: NodeId, dropped: &mut [bool]) {
+    let arranging = arranging_cells(tree);
     let is_link_list = |id: NodeId| {
         let is_list = matches!(
             tree.tag(id),
             Some(Tag::Ul | Tag::Ol | Tag::Div | Tag::Section)
         );
+        // A cell with a list of links beside one with the page.
+        let is_list = is_list || tree.tag(id) == Some(Tag::Td) && arranging.contains(&id);
         let (text, links) = (at(&counts.text, id), at(&counts.links, id));
-        is_list && id != root && at(&counts.prose, id) == 0 && links * 100 > text * 75 && text > 60
+        is_list && id != root && at(&counts.prose, id) == 0 && links * 100 > text * 60 && text > 40
     };
     let lists = top_down(tree, is_link_list);
     let mut would = dropped.to_vec();
@@ -281,9 +401,17 @@ fn drop_link_lists(tree: &Tree, counts: &Counts, root: NodeId, dropped: &mut [bo
         *mark |= *is_list;
     }
     let left = Counts::of(tree, &would);
-    if at(&left.text, root) * 3 >= at(&counts.text, root) * 2 {
+    if at(&left.text, root) * 2 >= at(&counts.text, root) {
         dropped.copy_from_slice(&would);
     }
+}
+
+/// The cells of tables that only arrange a page.
+fn arranging_cells(tree: &Tree) -> HashSet<NodeId> {
+    let tables = (0..tree.len()).filter(|id| tree.tag(*id) == Some(Tag::Table));
+    let tables = tables.map(|table| rows(tree, table));
+    let tables = tables.filter(|rows| rows.iter().flatten().any(|cell| holds_more(tree, *cell)));
+    tables.flatten().flatten().collect()
 }
 
 /// How much of what each node holds, without what is dropped.

@@ -100,7 +100,13 @@ impl<'p> PageWriter<'p> {
     /// Writes a node, or all of the page.
     pub(crate) fn write(&mut self, root: Option<NodeId>) {
         let roots: Vec<NodeId> = match root {
-            Some(root) => vec![root],
+            Some(root) => self
+                .inline
+                .selection
+                .heading
+                .into_iter()
+                .chain([root])
+                .collect(),
             None => self.inline.tree.roots().collect(),
         };
         self.nodes(roots.into_iter());
@@ -146,6 +152,7 @@ impl<'p> PageWriter<'p> {
         match tag {
             Tag::Heading(level) => {
                 let words = self.one_line(id);
+                let words = self.inline.linked(id, words);
                 let mark = format!("{} ", "#".repeat(level.into()));
                 let mark = if self.inline.is_plain { "" } else { &mark };
                 self.writer.heading(level, &words, mark);
@@ -166,6 +173,7 @@ impl<'p> PageWriter<'p> {
             }
             Tag::Table => self.table(id),
             Tag::Hr if !self.inline.is_plain => self.writer.block("---"),
+            Tag::Summary if holds_heading(self.inline.tree, id) => self.children(id),
             Tag::Dt | Tag::Summary | Tag::Caption => {
                 let words = self.one_line(id);
                 if !words.is_empty() {
@@ -237,8 +245,15 @@ impl<'p> PageWriter<'p> {
     }
 
     fn code(&mut self, id: NodeId) {
+        self.code_of(std::iter::once(id), id);
+    }
+
+    /// Writes code that is in these elements, whose language `id` or what is around it names.
+    pub(crate) fn code_of(&mut self, parts: impl Iterator<Item = NodeId>, id: NodeId) {
         let mut text = String::new();
-        self.code_text(id, &mut text);
+        for part in parts {
+            self.code_text(part, &mut text);
+        }
         let text = text.trim_matches('\n').trim_end();
         if text.is_empty() {
             return;
@@ -316,6 +331,12 @@ impl<'p> PageWriter<'p> {
     }
 }
 
+fn holds_heading(tree: &Tree, id: NodeId) -> bool {
+    let mut children = tree.children(id);
+    children
+        .any(|child| matches!(tree.tag(child), Some(Tag::Heading(_))) || holds_heading(tree, child))
+}
+
 fn clean_language(name: &str) -> String {
     let is_plain = ["default", "none", "plaintext", "text", "notranslate"].contains(&name);
     let is_name = |c: char| c.is_ascii_alphanumeric() || "+-#_.".contains(c);
@@ -327,5 +348,16 @@ fn clean_language(name: &str) -> String {
 
 /// Whether an element holds the numbers beside lines of code.
 pub(crate) fn is_line_number(tree: &Tree, id: NodeId) -> bool {
-    LINE_NUMBERS.iter().any(|class| tree.has_class(id, class))
+    LINE_NUMBERS.iter().any(|class| tree.has_class(id, class)) && has_no_words(tree, id)
+}
+
+/// Whether an element has no letters: some name the code for the numbers beside it.
+fn has_no_words(tree: &Tree, id: NodeId) -> bool {
+    match tree.node(id).map(|node| &node.content) {
+        Some(NodeContent::Text(text)) => !text.chars().any(char::is_alphabetic),
+        Some(NodeContent::Element(_, _)) => {
+            tree.children(id).all(|child| has_no_words(tree, child))
+        }
+        None => true,
+    }
 }

@@ -5,10 +5,10 @@ use url::Url;
 use crate::{
     Cut, Document, Extractor, Form, Heading, Kind, MAX_TEXT_BYTES, ReadableText,
     charset::decode,
-    hidden_text,
-    main_content::select,
+    embedded_text, hidden_text,
+    main_content::{Selection, all_of, select},
     markdown::PageWriter,
-    outline,
+    outline, pdf,
     tag::Tag,
     tree::{Attribute, Tree},
 };
@@ -21,6 +21,9 @@ const SHELL_CHARACTERS: usize = 200;
 
 /// Reads a document.
 pub fn read(document: &Document<'_>) -> ReadableText {
+    if document.kind == Kind::Pdf {
+        return completed(pdf::read(document));
+    }
     let (text, charset) = decode(
         document.bytes,
         document.charset,
@@ -32,9 +35,16 @@ pub fn read(document: &Document<'_>) -> ReadableText {
             let headings = outline::of_markdown(&text);
             source(text, headings, Extractor::ServerMarkdown)
         }
-        (Kind::Plain, _) | (Kind::Html, Form::Raw) => source(text, Vec::new(), Extractor::Source),
+        (Kind::Plain | Kind::Pdf, _) | (Kind::Html, Form::Raw) => {
+            source(text, Vec::new(), Extractor::Source)
+        }
     };
     reading.charset = charset;
+    completed(reading)
+}
+
+/// The same with its headings placed by characters, and a title if the first of them is one.
+fn completed(mut reading: ReadableText) -> ReadableText {
     let mut headings = std::mem::take(&mut reading.headings);
     outline::in_characters(&reading.text, &mut headings);
     if reading.title.is_none() {
@@ -48,9 +58,29 @@ pub fn read(document: &Document<'_>) -> ReadableText {
 fn page(html: &str, document: &Document<'_>) -> ReadableText {
     let tree = Tree::parse(html);
     let selection = select(&tree);
+    let is_shell = selection.total < SHELL_CHARACTERS && has_scripts(&tree);
+    if let (true, Some(embedded)) = (is_shell, embedded_text::of(&tree)) {
+        let inner = Tree::parse(&embedded);
+        let reading = written(&inner, &all_of(&inner, 0), false, document);
+        return ReadableText {
+            title: title(&tree),
+            language: language(&tree),
+            ..reading
+        };
+    }
+    written(&tree, &selection, is_shell, document)
+}
+
+/// What is selected of a page, as text.
+fn written(
+    tree: &Tree,
+    selection: &Selection,
+    is_shell: bool,
+    document: &Document<'_>,
+) -> ReadableText {
     let base = Url::parse(document.url).ok();
     let is_plain = document.form == Form::Text;
-    let mut writer = PageWriter::new(&tree, &selection, base.as_ref(), is_plain);
+    let mut writer = PageWriter::new(tree, selection, base.as_ref(), is_plain);
     writer.write(selection.root);
     let mut cut = tree.cut.clone();
     cut.extend(writer.writer.cut());
@@ -63,8 +93,8 @@ fn page(html: &str, document: &Document<'_>) -> ReadableText {
         ratio.min(1.0)
     };
     ReadableText {
-        title: title(&tree),
-        language: language(&tree),
+        title: title(tree),
+        language: language(tree),
         extractor: selection.extractor,
         kept_ratio: if selection.total == 0 {
             1.0
@@ -73,7 +103,7 @@ fn page(html: &str, document: &Document<'_>) -> ReadableText {
         },
         charset: "",
         headings: writer.writer.headings,
-        is_shell: selection.total < SHELL_CHARACTERS && has_scripts(&tree),
+        is_shell,
         hidden_characters: writer.hidden,
         text: writer.writer.text,
         cut,
@@ -120,7 +150,11 @@ fn source(mut text: String, headings: Vec<Heading>, extractor: Extractor) -> Rea
 fn outline_again(text: &str, extractor: Extractor) -> Vec<Heading> {
     match extractor {
         Extractor::ServerMarkdown => outline::of_markdown(text),
-        Extractor::MainContent | Extractor::WholePage | Extractor::Source => Vec::new(),
+        Extractor::MainContent
+        | Extractor::WholePage
+        | Extractor::EmbeddedText
+        | Extractor::Source
+        | Extractor::PdfText => Vec::new(),
     }
 }
 

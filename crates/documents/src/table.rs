@@ -24,6 +24,10 @@ impl PageWriter<'_> {
                 self.nodes_of_caption(child);
             }
         }
+        if let Some(lines) = code_lines(tree, &rows) {
+            self.code_of(lines.into_iter(), id);
+            return;
+        }
         if columns < 2 || rows.len() < 2 || self.only_arranges(id, &rows) {
             for cell in rows.into_iter().flatten() {
                 if !is_line_number(tree, cell) && !self.inline.selection.drops(cell) {
@@ -81,8 +85,18 @@ impl PageWriter<'_> {
     }
 }
 
+/// The cells with code of a table that has a line of it in each row, behind its number.
+fn code_lines(tree: &Tree, rows: &[Vec<NodeId>]) -> Option<Vec<NodeId>> {
+    let line = |row: &Vec<NodeId>| match row.as_slice() {
+        [number, code] if is_line_number(tree, *number) && !holds_more(tree, *code) => Some(*code),
+        _ => None,
+    };
+    let lines: Option<Vec<NodeId>> = rows.iter().map(line).collect();
+    lines.filter(|lines| lines.len() > 1)
+}
+
 /// Whether a cell holds a table, code in lines, or a heading.
-fn holds_more(tree: &Tree, id: NodeId) -> bool {
+pub(crate) fn holds_more(tree: &Tree, id: NodeId) -> bool {
     tree.children(id).any(|child| {
         matches!(
             tree.tag(child),
@@ -92,7 +106,7 @@ fn holds_more(tree: &Tree, id: NodeId) -> bool {
 }
 
 /// The cells of each row of a table, without those of tables in it.
-fn rows(tree: &Tree, table: NodeId) -> Vec<Vec<NodeId>> {
+pub(crate) fn rows(tree: &Tree, table: NodeId) -> Vec<Vec<NodeId>> {
     let mut rows = Vec::new();
     for child in tree.children(table) {
         match tree.tag(child) {

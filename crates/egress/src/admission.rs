@@ -2,7 +2,8 @@
 //! connects goes through here: a sandbox's proxy, tools, MCP over HTTP, logins and webhooks.
 //!
 //! The order: check the name, look it up once, check every address, then connect to one of exactly
-//! those addresses. A metadata address is never reached, whatever the rules say.
+//! those addresses. A metadata address is never reached, whatever the rules say, nor is the unspecified
+//! one: `0.0.0.0` connects to this machine, and no rule about this machine's addresses would hold.
 
 use std::{
     io,
@@ -20,7 +21,7 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-use crate::denial::{Denial, Reason};
+use crate::denial::{Denial, Reason, UNSPECIFIED};
 
 /// What may be reached, and who decides.
 #[derive(Debug, Clone)]
@@ -175,9 +176,9 @@ impl Admission {
             return deny(Reason::Metadata);
         }
         if let Host::Address(at) = host
-            && classify(*at) == AddressClass::Metadata
+            && let Some(reason) = never_reached(classify(*at))
         {
-            return deny(Reason::Metadata);
+            return deny(reason);
         }
         let private_name = name.is_some_and(is_private_name);
         match &self.reach {
@@ -240,8 +241,8 @@ impl Admission {
     ) -> Result<(), Denial> {
         let deny = |reason| Err(Denial::of(host, port, reason));
         let class = classify(address);
-        if class == AddressClass::Metadata {
-            return deny(Reason::Metadata);
+        if let Some(reason) = never_reached(class) {
+            return deny(reason);
         }
         self.unless_denied(host, port, address)?;
         if expected.includes(class) {
@@ -380,13 +381,34 @@ pub fn is_this_machine(host: &Host) -> bool {
     }
 }
 
-/// Whether a rule asks for something that is never granted, so that reading the configuration can
+/// Why addresses of this class are never reached, if they are not.
+fn never_reached(class: AddressClass) -> Option<Reason> {
+    use AddressClass as Class;
+    match class {
+        Class::Metadata => Some(Reason::Metadata),
+        Class::Unspecified => Some(Reason::Unspecified),
+        Class::Public
+        | Class::Loopback
+        | Class::Private
+        | Class::Carrier
+        | Class::LinkLocal
+        | Class::Multicast
+        | Class::Documentation
+        | Class::Reserved
+        | Class::Tunnel => None,
+    }
+}
+
+/// Why what a rule asks for is never granted, if it is not, so that reading the configuration can
 /// report it.
-pub fn never_granted(rule: &HostRule) -> bool {
-    match rule.host() {
-        Some(Host::Name(name)) => is_metadata_name(name),
-        Some(Host::Address(at)) => classify(*at) == AddressClass::Metadata,
-        None => false,
+pub fn never_granted(rule: &HostRule) -> Option<&'static str> {
+    let reason = match rule.host()? {
+        Host::Name(name) => is_metadata_name(name).then_some(Reason::Metadata),
+        Host::Address(at) => never_reached(classify(*at)),
+    };
+    match reason? {
+        Reason::Unspecified => Some(UNSPECIFIED),
+        _ => Some("it hands out the machine's credentials"),
     }
 }
 
@@ -483,6 +505,41 @@ mod tests {
             other_port
                 .judge(&Host::parse("127.0.0.1").unwrap(), 80)
                 .is_err()
+        );
+    }
+
+    /// The system connects it to this machine, so a rule about `127.0.0.1` would not hold.
+    #[tokio::test]
+    async fn the_unspecified_address_is_never_reached() {
+        for host in ["0.0.0.0", "::", "::ffff:0.0.0.0", "64:ff9b::", "0.1.2.3"] {
+            let written = if host.contains(':') {
+                format!("[{host}]:443")
+            } else {
+                format!("{host}:443")
+            };
+            let rule = HostRule::parse(&written).unwrap();
+            assert!(never_granted(&rule).is_some(), "{host}");
+            let own = OwnHosts {
+                exact: vec![rule.clone(), HostRule::parse("app.test:443").unwrap()],
+                ..OwnHosts::default()
+            };
+            let rules = EgressRules {
+                allow: vec![rule, HostRule::parse("app.test").unwrap()],
+                deny: Vec::new(),
+            };
+            for scope in [
+                AdmissionScope::Public(own),
+                AdmissionScope::Rules(Arc::new(rules)),
+                endpoint(host),
+            ] {
+                assert!(!admits(scope.clone(), host, "127.0.0.1").await, "{host}");
+                assert!(!admits(scope, "app.test", host).await, "app.test at {host}");
+            }
+            assert!(!admits(endpoint("app.test"), "app.test", host).await);
+        }
+        assert_eq!(
+            never_granted(&HostRule::parse("127.0.0.1:80").unwrap()),
+            None
         );
     }
 

@@ -14,6 +14,9 @@ use haft_contract::{
 /// another.
 pub const SETTING: &str = "sandbox.network.allow";
 
+/// Why `0.0.0.0` and `[::]` are never reached.
+pub(crate) const UNSPECIFIED: &str = "it is not the address of a host, and no setting allows it; for this machine write `127.0.0.1` or `[::1]`";
+
 /// How many characters of what a program asked for are shown.
 const SHOWN_CHARACTERS: usize = 160;
 
@@ -38,6 +41,8 @@ pub enum Reason {
     Scheme,
     /// The host hands out credentials.
     Metadata,
+    /// It is no address of a host, and connects to this machine all the same.
+    Unspecified,
     /// A rule denies it.
     Rule(HostRule),
     /// A rule denies the address it resolves to.
@@ -116,6 +121,7 @@ impl Denial {
             Reason::Metadata => {
                 "it hands out the machine's credentials; no setting allows it".to_owned()
             }
+            Reason::Unspecified => UNSPECIFIED.to_owned(),
             Reason::Rule(rule) => {
                 format!("the rule `{rule}` in `sandbox.network.deny` of haft.toml denies it")
             }
@@ -183,6 +189,7 @@ impl fmt::Display for Denial {
         let target = &self.target;
         match &self.reason {
             Reason::Metadata => write!(f, "`{target}` hands out the machine's credentials"),
+            Reason::Unspecified => write!(f, "`{target}` cannot be reached: {UNSPECIFIED}"),
             Reason::NotPublic(address, class) => {
                 write!(f, "`{target}` leads to {address}, {}", class.as_str())
             }

@@ -59,7 +59,7 @@ impl Network {
         request: &Fetch<'_>,
     ) -> Result<FetchResponse, OpsError> {
         let sent = self.client.send_unless(denied.into(), prepared(request)?);
-        let mut answer = sent.await.map_err(refused)?;
+        let mut answer = sent.await.map_err(|error| refused(request.host, error))?;
         let status = answer.status().as_u16();
         let headers = answer.headers().iter().filter_map(|(name, value)| {
             let value = value.to_str().ok()?;
@@ -69,7 +69,10 @@ impl Network {
         let most = request.max_bytes.min(MAX_FETCH_BYTES);
         let body = if asks_for_encodings(request) {
             // The tool decodes what it asked for.
-            answer.body(most).await.map_err(refused)?
+            answer
+                .body(most)
+                .await
+                .map_err(|error| refused(request.host, error))?
         } else {
             decompressed(&mut answer, request, most).await?
         };
@@ -168,7 +171,8 @@ async fn decompressed(
         }
     };
     let mut body = BodyReader::new(encoding, most);
-    while let Some(chunk) = answer.chunk().await.map_err(refused)? {
+    let lost = |error| refused(request.host, error);
+    while let Some(chunk) = answer.chunk().await.map_err(lost)? {
         // What follows the end is not read: there may be no end to it.
         if body.add(&chunk)? == RestOfBody::Ignored {
             break;
@@ -220,7 +224,27 @@ fn prepared(request: &Fetch<'_>) -> Result<HttpRequest, OpsError> {
     })
 }
 
-fn refused(error: HttpError) -> OpsError {
+/// What the library says around the cause of a request that was not sent. The host says more.
+const AROUND_THE_CAUSE: [&str; 4] = [
+    "error sending request: ",
+    "client error (Connect): ",
+    "dns error: ",
+    "error resolving DNS: ",
+];
+
+/// Why nothing was sent, in words that name the host.
+fn not_sent(host: &Host, why: &str) -> String {
+    let mut cause = why;
+    for words in AROUND_THE_CAUSE {
+        cause = cause.strip_prefix(words).unwrap_or(cause);
+    }
+    match cause.strip_prefix("failed to lookup address information: ") {
+        Some(why) => format!("the host `{host}` was not found: {why}"),
+        None => format!("`{host}` cannot be reached: {cause}"),
+    }
+}
+
+fn refused(host: &Host, error: HttpError) -> OpsError {
     let kind = match &error {
         HttpError::Address(_) => ErrorKind::InvalidInput,
         HttpError::Denied(_) => ErrorKind::Denied,
@@ -228,7 +252,11 @@ fn refused(error: HttpError) -> OpsError {
         HttpError::Lost(_) => ErrorKind::Lost,
         HttpError::TooLarge(_) | HttpError::TooManyHeaders => ErrorKind::LimitExceeded,
     };
-    OpsError::new(kind, error.to_string())
+    let message = match &error {
+        HttpError::NotSent(why) => not_sent(host, why),
+        other => other.to_string(),
+    };
+    OpsError::new(kind, message)
 }
 
 /// A connection of a tool.
@@ -251,4 +279,26 @@ impl NetStream for Connection {
 
 fn lost(error: io::Error) -> OpsError {
     OpsError::new(ErrorKind::Lost, format!("the connection broke: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_sent_names_the_host_and_the_cause() {
+        let host = Host::parse("nix.invalid").unwrap();
+        let said = |why: &str| refused(&host, HttpError::NotSent(why.to_owned())).to_string();
+        assert_eq!(
+            said(
+                "error sending request: client error (Connect): dns error: error resolving DNS: \
+                 failed to lookup address information: Name or service not known"
+            ),
+            "the host `nix.invalid` was not found: Name or service not known"
+        );
+        assert_eq!(
+            said("error sending request: client error (Connect): timed out"),
+            "`nix.invalid` cannot be reached: timed out"
+        );
+    }
 }

@@ -11,6 +11,7 @@ use std::{
 use haft_contract::{
     Access, CallEvent, ErrorKind, Outcome, Principal, SealedPlan,
     event::{EventSink, RecordedEvent},
+    host::Verdict,
     outcome::DeniedBy,
 };
 
@@ -93,9 +94,12 @@ impl Advice {
         let plan = plan.as_deref();
         let own = if outcome.facts.denied_by == Some(DeniedBy::Policy) {
             let decision = outcome.facts.decision.as_ref();
+            // What the tool itself was refused, such as a private address, no rule would change.
+            let decision = decision.filter(|decision| decision.verdict == Verdict::Deny);
             match decision.and_then(|decision| decision.rule.as_ref()) {
                 Some(rule) if rule.line.is_some() => Some(self.suggest.about_denial()),
                 Some(_) => None,
+                None if decision.is_none() => None,
                 None => plan.and_then(|plan| self.suggest.to_allow(&self.principal, plan)),
             }
         } else {

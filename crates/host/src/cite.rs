@@ -119,10 +119,10 @@ struct FetchedPage {
 async fn fetched_by(history: &impl History, call: &StoredCall) -> Result<FetchedPage, HostError> {
     let no_page = || {
         HostError::new(
-            HostErrorKind::Refused,
+            HostErrorKind::NotFound,
             format!("the call `{}` fetched no page whose text is kept", call.id),
             "give the id of a call of `web_fetch` that brought back a page; `haft log --tool web_fetch` \
-             lists them; pictures and PDFs are kept with `keep_pages = true` in its settings",
+             lists them; pictures, and PDFs as they are, are kept with `keep_pages = true`",
         )
     };
     let tool = call.tool.as_deref().unwrap_or_default();
@@ -148,6 +148,7 @@ async fn fetched_by(history: &impl History, call: &StoredCall) -> Result<Fetched
     let kind = match text("media_type") {
         Some("text/html" | "application/xhtml+xml") => DocumentKind::Html,
         Some("text/markdown" | "text/x-markdown") => DocumentKind::Markdown,
+        Some("application/pdf") => DocumentKind::Pdf,
         Some(_) | None => DocumentKind::Plain,
     };
     Ok(FetchedPage {

@@ -55,6 +55,14 @@ pub struct ScriptEntry {
     place: String,
 }
 
+impl ConfiguredScript {
+    /// The name the tool gets.
+    pub fn name(&self) -> &ToolName {
+        let own = &self.script.manifest().name;
+        self.entry.as_ref().map_or(own, |entry| &entry.name)
+    }
+}
+
 impl ScriptEntry {
     pub(crate) fn named(self, tool: ScriptTool) -> Result<Arc<dyn ErasedTool>, HostError> {
         let tool = tool.named(self.name).erased();

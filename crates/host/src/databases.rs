@@ -48,19 +48,19 @@ fn open(settings: &Settings, secrets: &Arc<dyn ReadSecret>) -> Result<Databases,
 
 /// A configured database and what is wrong with it.
 #[derive(Debug)]
-pub struct CheckedSource {
+pub(crate) struct CheckedSource {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// What kind of database it is.
-    pub engine: &'static str,
+    pub(crate) engine: &'static str,
     /// Whether it takes changes.
-    pub writable: bool,
+    pub(crate) writable: bool,
     /// What is wrong with it, or why it cannot be reached.
-    pub findings: Result<Vec<SourceFinding>, OpsError>,
+    pub(crate) findings: Result<Vec<SourceFinding>, OpsError>,
 }
 
 /// Connects to every configured database and looks what is wrong with it.
-pub async fn check_sources(settings: &Settings) -> Result<Vec<CheckedSource>, HostError> {
+pub(crate) async fn check_sources(settings: &Settings) -> Result<Vec<CheckedSource>, HostError> {
     let secrets: Arc<dyn ReadSecret> = Arc::new(ScriptSecrets::without_record(settings));
     let databases = open(settings, &secrets)?;
     let cancel = CancellationToken::new();

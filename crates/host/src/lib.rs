@@ -27,6 +27,8 @@ mod databases;
 #[cfg(feature = "settings")]
 mod desktop;
 mod directory;
+#[cfg(feature = "settings")]
+pub mod doctor;
 mod embedded_texts;
 pub mod error;
 mod first_answer;
@@ -41,9 +43,9 @@ mod host_servers;
 mod hosted_workspaces;
 mod mounting;
 #[cfg(feature = "settings")]
-#[cfg(feature = "settings")]
 pub mod openapi;
 pub mod orphans;
+#[cfg(feature = "settings")]
 mod other_places;
 #[cfg(feature = "settings")]
 mod own_tools;
@@ -71,6 +73,8 @@ pub mod screen_text;
 mod script_secrets;
 #[cfg(feature = "settings")]
 pub mod selected_calls;
+#[cfg(all(feature = "databases", feature = "settings"))]
+pub mod sources;
 #[cfg(feature = "settings")]
 pub mod state;
 pub mod suggest;
@@ -93,8 +97,6 @@ mod workspaces_by_caller;
 /// An MCP server to mount, with the settings of an entry of `[[mcp.servers]]`.
 #[cfg(feature = "settings")]
 pub use self::config::mcp::ServerSettings as McpServer;
-#[cfg(feature = "databases")]
-pub use self::databases::{CheckedSource, check_sources};
 #[cfg(feature = "sandbox")]
 pub use self::remote_workspace::RemoteWorkspace;
 #[cfg(feature = "webhook")]

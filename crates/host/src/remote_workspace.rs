@@ -155,6 +155,7 @@ async fn over_ssh(options: SshOptions, root: &str) -> Result<Operations, Connect
 }
 
 #[cfg(not(feature = "ssh"))]
+#[expect(clippy::unused_async, reason = "as with the feature, which waits")]
 async fn over_ssh(_: SshOptions, _: &str) -> Result<Operations, ConnectError> {
     Err(ConnectError::new(
         "this program was built without the feature `ssh`",

@@ -36,7 +36,6 @@ impl ScriptSecrets {
     }
 
     /// For a command that records nothing, so that nothing has to be kept out of a record.
-    #[cfg(feature = "databases")]
     pub(crate) fn without_record(settings: &Settings) -> Self {
         let secrets = Self::of(settings);
         secrets.keep_out_of(Arc::new(Redactor::new([])));
@@ -47,6 +46,11 @@ impl ScriptSecrets {
     pub(crate) fn keep_out_of(&self, redactor: Arc<Redactor>) {
         // Set once, when the one record of a host is opened.
         let _ = self.redactor.set(redactor);
+    }
+
+    /// Why a secret could not be handed out, if that is so. Its value stays here.
+    pub(crate) fn lacks(&self, reference: &SecretReference) -> Option<String> {
+        self.read_now(reference).err()
     }
 
     fn read_now(&self, reference: &SecretReference) -> Result<Secret, String> {

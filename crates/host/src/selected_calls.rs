@@ -115,7 +115,7 @@ impl CallSelection {
             worked_in = worked_in.or(here);
         }
         let folded = FoldedChanges::of(&happened);
-        let nothing = if folded.files.is_empty() {
+        let nothing = if folded.files.is_empty() && folded.rows.is_empty() {
             Some(
                 self.nothing(history, principal, workspaces, &happened)
                     .await?,
@@ -214,7 +214,7 @@ fn among(workspaces: &[WorkspaceId]) -> CallFilter {
     }
 }
 
-/// The newest call of this user in these workspaces that changed a file or git's state.
+/// The newest call of this user in these workspaces that changed a file, git's state or rows.
 async fn last_that_changed(
     history: &impl History,
     principal: &Principal,
@@ -234,7 +234,7 @@ async fn last_that_changed(
         let happened = history.changes(tenant, &ids).await.map_err(failed)?;
         let changing: BTreeSet<CallId> = happened
             .iter()
-            .filter(|event| matches!(event.event, CallEvent::FileChanged { .. }))
+            .filter(|event| changes_something(&event.event))
             .map(|event| event.call)
             .collect();
         if let Some(last) = some.iter().find(|call| changing.contains(&call.id)) {
@@ -242,6 +242,13 @@ async fn last_that_changed(
         }
     }
     Ok(None)
+}
+
+fn changes_something(event: &CallEvent) -> bool {
+    matches!(
+        event,
+        CallEvent::FileChanged { .. } | CallEvent::RowsChanged { .. }
+    )
 }
 
 /// A call for a note: its id, its tool and what it was about.

@@ -2,7 +2,7 @@
 //! the record, and changes nothing but by calls that are planned, decided, approved and recorded like
 //! any other.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use haft_contract::{
     CallEvent, CallId, CallRequest, DeniedBy, ErrorKind, Outcome, TenantId, WorkPath,
@@ -14,9 +14,12 @@ use haft_contract::{
 use haft_runtime::Runtime;
 use haft_tools::{
     catalog::undo_tool,
-    undo::{FileState, FoldedChanges, MAX_UNDO_PATHS},
+    undo::{FileState, FoldedChanges, MAX_UNDO_PATHS, RowsOnRecord},
 };
 use serde_json::{Value, json};
+
+/// The most changes of rows that one call takes back.
+const MAX_UNDO_CHANGES: usize = 500;
 
 /// What an undo did, by one call for each part of it.
 #[derive(Debug, Clone, Default)]
@@ -63,7 +66,8 @@ pub async fn undo(
     let mut git_stays = too_much.is_some();
     undone.notes.extend(too_much);
     let groups = groups(&folded);
-    if groups.is_empty() && undone.notes.is_empty() {
+    let row_groups = row_groups(&folded);
+    if groups.is_empty() && row_groups.is_empty() && undone.notes.is_empty() {
         undone.notes.push(nothing_on_record(&folded).to_owned());
     }
     for group in groups {
@@ -83,17 +87,80 @@ pub async fn undo(
         git_stays |= moves_git && (!outcome.succeeded() || git_was_left(&outcome));
         undone.outcomes.push(outcome);
         if ends_here {
+            return Ok(undone);
+        }
+    }
+    for group in row_groups {
+        let Some(tool) = undo_tool() else {
             break;
+        };
+        let input = row_input(&group, UndoRun::ForReal);
+        match runtime.call_apart(request(input), tool).await {
+            Ok(outcome) => {
+                let ends_here = ends_the_undo(&outcome);
+                undone.outcomes.push(outcome);
+                if ends_here {
+                    break;
+                }
+            }
+            Err(error) => {
+                undone.notes.push(error.to_string());
+                break;
+            }
         }
     }
     Ok(undone)
 }
 
-/// What is not known about what calls changed.
+/// What is not known about what calls changed, and what cannot be taken back of it.
 pub fn unknown(folded: &FoldedChanges) -> Vec<String> {
-    let missed = folded.missed.iter();
-    let missed = missed.map(|missed| format!("not everything can be taken back: {missed}"));
-    missed.collect()
+    let missed = folded.missed.iter().cloned();
+    let rows = folded.rows.iter().filter_map(|change| {
+        let why = change.missed.as_ref()?;
+        Some(format!("{}: {why}", change.line()))
+    });
+    missed
+        .chain(rows)
+        .map(|missed| format!("not everything can be taken back: {missed}"))
+        .collect()
+}
+
+/// The changes of rows that were kept, in groups for one call each: those of one source, in the order
+/// they happened, the last group first.
+pub fn row_groups(folded: &FoldedChanges) -> Vec<Vec<&RowsOnRecord>> {
+    let mut groups: Vec<Vec<&RowsOnRecord>> = Vec::new();
+    for change in folded.rows.iter().filter(|change| change.content.is_some()) {
+        let same_source = |group: &&mut Vec<&RowsOnRecord>| {
+            let first = group.first();
+            first.is_some_and(|first| first.source() == change.source())
+        };
+        // All changes of one call stay together: a group is named by its calls.
+        let has_room = |group: &&mut Vec<&RowsOnRecord>| {
+            let last = group.last();
+            group.len() < MAX_UNDO_CHANGES || last.is_some_and(|last| last.call == change.call)
+        };
+        match groups.iter_mut().rfind(same_source).filter(has_room) {
+            Some(group) => group.push(change),
+            None => groups.push(vec![change]),
+        }
+    }
+    groups.reverse();
+    groups
+}
+
+/// The input of the call that puts the rows of these changes back.
+pub fn row_input(group: &[&RowsOnRecord], run: UndoRun) -> Value {
+    let listed = |of: fn(&RowsOnRecord) -> &[String]| {
+        let columns = group.iter().flat_map(|change| of(change));
+        columns.collect::<BTreeSet<&String>>()
+    };
+    let calls: BTreeSet<String> = group.iter().map(|change| change.call.to_string()).collect();
+    json!({
+        "calls": calls,
+        "columns": listed(|change| &change.writes),
+        "columns_read": listed(|change| &change.reads),
+        "dry_run": run == UndoRun::Dry,
+    })
 }
 
 /// What is known of calls that changed no file on record.
@@ -224,9 +291,10 @@ pub fn ends_the_undo(outcome: &Outcome) -> bool {
     }
 }
 
-/// Whether a file that should have been put back was not.
+/// Whether a file or a row that should have been put back was not.
 pub fn left_over(outcome: &Outcome) -> bool {
-    has_some(outcome, "conflicts") || has_some(outcome, "impossible")
+    let lists = ["conflicts", "row_conflicts", "impossible"];
+    lists.iter().any(|list| has_some(outcome, list))
 }
 
 /// Whether git's state was not put back.
@@ -237,6 +305,13 @@ pub fn git_was_left(outcome: &Outcome) -> bool {
 /// What became of git's state, if the calls changed it.
 pub fn git_state(outcome: &Outcome) -> Option<&str> {
     outcome.structured.as_ref()?.get("git_state")?.as_str()
+}
+
+/// How many rows of databases went back.
+pub fn rows_restored(outcome: &Outcome) -> u64 {
+    let output = outcome.structured.as_ref();
+    let restored = output.and_then(|output| output.get("rows_restored"));
+    restored.and_then(Value::as_u64).unwrap_or_default()
 }
 
 /// Whether a list of an undo's output names something.

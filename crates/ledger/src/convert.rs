@@ -245,6 +245,7 @@ fn write_event(bytes: &mut Vec<u8>, event: &CallEvent, redactor: &Redactor) -> b
             },
             redactor,
         ),
+        CallEvent::RowsChanged { .. } => write_rows_changed(bytes, event, redactor),
         CallEvent::ChangesScanned { files, missed } => write_body(
             bytes,
             &[],
@@ -256,6 +257,28 @@ fn write_event(bytes: &mut Vec<u8>, event: &CallEvent, redactor: &Redactor) -> b
         ),
         CallEvent::Settled { outcome } => write_body(bytes, &[], &settled(outcome), redactor),
     }
+}
+
+fn write_rows_changed(bytes: &mut Vec<u8>, event: &CallEvent, redactor: &Redactor) -> bool {
+    let CallEvent::RowsChanged {
+        rows,
+        writes,
+        reads,
+        artifact,
+        missed,
+    } = event
+    else {
+        return false;
+    };
+    let row = row::RowsChanged {
+        rows: *rows,
+        writes,
+        reads,
+        artifact: artifact.map(stored_artifact),
+        missed: missed.as_deref(),
+    };
+    // Undoing needs the columns' real names.
+    write_body(bytes, &["writes", "reads"], &row, redactor)
 }
 
 fn planned(plan: &SealedPlan) -> row::PlannedRow<'_> {

@@ -532,6 +532,10 @@ impl Ledger for StoredLedger {
         self.shared.used_marks.of(tenant, session)
     }
 
+    fn holds_secret(&self, text: &str) -> bool {
+        self.redactor().holds_secret(text)
+    }
+
     fn flush(&self) -> BoxFuture<'_, Result<(), LedgerError>> {
         Box::pin(self.shared.queue.flush())
     }

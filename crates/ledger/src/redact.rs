@@ -3,13 +3,18 @@
 //! Works on the strings inside a body before it is written, so that escapes in the stored form
 //! cannot hide a secret. It never touches what a model reads or edits.
 
+mod disguised;
+
 use std::{
     borrow::Cow,
     sync::{OnceLock, RwLock},
 };
 
 pub use haft_contract::secret::{MIN_SECRET_BYTES, REDACTED};
-use haft_contract::{secret::Secret, url_secrets::without_url_secrets};
+use haft_contract::{
+    secret::Secret,
+    url_secrets::{may_have_url_secrets, without_url_secrets},
+};
 use regex::{Regex, RegexSet};
 use serde_json::Value;
 
@@ -206,8 +211,7 @@ impl Redactor {
         };
         // Encoded by this program, so it is text.
         std::str::from_utf8(json).is_ok_and(|json| {
-            exact.iter().any(|secret| json.contains(secret.as_str()))
-                || matches!(without_url_secrets(json), Cow::Owned(_))
+            exact.iter().any(|secret| json.contains(secret.as_str())) || may_have_url_secrets(json)
         })
     }
 

@@ -315,6 +315,17 @@ pub(crate) struct FileChanged<'a> {
 }
 
 #[derive(Debug, Serialize)]
+pub(crate) struct RowsChanged<'a> {
+    pub(crate) rows: u64,
+    pub(crate) writes: &'a [String],
+    pub(crate) reads: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) artifact: Option<StoredArtifact>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) missed: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
 pub(crate) struct ChangesScanned<'a> {
     pub(crate) files: u64,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -39,6 +39,9 @@ fn held(event: &CallEvent) -> usize {
         CallEvent::FileChanged { path, .. } | CallEvent::PreimageKept { path, .. } => {
             path.as_str().len()
         }
+        CallEvent::RowsChanged { writes, reads, .. } => {
+            writes.iter().chain(reads).map(String::len).sum()
+        }
         CallEvent::ProgressNoted(note) => note.message.len(),
         CallEvent::Opened { .. }
         | CallEvent::Resolved { .. }

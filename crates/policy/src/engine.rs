@@ -572,6 +572,7 @@ fn command_tool(key: &ToolKey) -> ToolFacts<'_> {
         groups: &["process"],
         actions: &[],
         effects: Effects::UNKNOWN,
+        touches: None,
     }
 }
 

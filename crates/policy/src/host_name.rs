@@ -36,6 +36,14 @@ pub(crate) fn after_domain(text: &str) -> Result<TextPattern, PatternError> {
         return Ok(TextPattern::parse(&compared(text)));
     }
     let text = text.strip_suffix('.').unwrap_or(text);
+    // Names that lead to such an address would not match, and `10.0.0.evil.com` would.
+    if text
+        .chars()
+        .all(|c| c.is_ascii_digit() || c == '.' || c == '*')
+        && text.contains(|c: char| c.is_ascii_digit())
+    {
+        return Err(PatternError::AddressWildcard);
+    }
     let in_names = |c: char| c.is_ascii_alphanumeric() || "-_.*".contains(c);
     if !text.chars().all(in_names) {
         return Err(PatternError::NotAHost);
@@ -128,6 +136,10 @@ mod tests {
             "https://docs.rs",
             "*.büro.de",
             "*@b.c",
+            "127.0.0.*",
+            "10.*",
+            "*.0.0.1",
+            "10.*.0.1.",
         ] {
             assert!(after_domain(text).is_err(), "{text}");
         }
@@ -137,6 +149,7 @@ mod tests {
             "*",
             "docs.rs.",
             "*internal*",
+            "*.163.com",
             "a_b.c",
         ] {
             assert!(after_domain(text).is_ok(), "{text}");

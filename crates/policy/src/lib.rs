@@ -61,6 +61,7 @@ pub mod rule;
 mod segment;
 pub mod settings;
 pub mod shell;
+mod sole_access;
 mod suggest;
 mod text_pattern;
 mod tool_section;

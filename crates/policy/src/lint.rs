@@ -9,6 +9,7 @@ use std::{collections::HashMap, fmt};
 
 use haft_contract::{
     ActionName,
+    access::SoleAccess,
     host::{RuleRef, ToolFacts, Verdict},
     surface::NextStep,
 };
@@ -21,6 +22,7 @@ use crate::{
     pattern::{PathShape, Pattern},
     protected::protecting_rule,
     rule::{Rule, Section, Selector},
+    sole_access,
     suggest::nearest,
 };
 
@@ -67,6 +69,15 @@ pub enum FindingKind {
         /// The nearest action that one of them has.
         nearest: Option<String>,
     },
+    /// Its tool touches one kind of thing only, and the pattern is not about one.
+    NotTouched {
+        /// The tool.
+        tool: String,
+        /// The kind of thing.
+        kind: SoleAccess,
+        /// What to do instead.
+        instead: String,
+    },
     /// It reads as a rule about what every tool does, and there is a tool of that name.
     ToolOrAccess {
         /// The tool's name.
@@ -101,6 +112,7 @@ impl Finding {
                 "write `PROVIDER/{tool}(…)` for the tool, or `@all({}…)` for what every tool does",
                 AccessWord::prefix_of(tool)
             ),
+            FindingKind::NotTouched { instead, .. } => instead.clone(),
             FindingKind::Duplicate { .. } => "remove one of the two".to_owned(),
             FindingKind::Shadowed { .. } => "remove it, or narrow the other rule".to_owned(),
             FindingKind::CommandWildcard => {
@@ -126,6 +138,13 @@ impl fmt::Display for Finding {
             }
             FindingKind::ToolOrAccess { tool } => {
                 write!(f, "`{text}` is not about the tool `{tool}`, which exists")
+            }
+            FindingKind::NotTouched { tool, kind, .. } => {
+                let kind = sole_access::word(*kind);
+                write!(
+                    f,
+                    "`{text}` does not name a {kind}, and `{tool}` touches nothing else"
+                )
             }
             FindingKind::Duplicate { of } => write!(f, "`{text}` repeats {of}"),
             FindingKind::Shadowed { by } => write!(f, "`{text}` has no effect: {by} covers it"),
@@ -240,11 +259,39 @@ fn check_tool(rule: &Rule, tools: &[ToolFacts<'_>]) -> Option<FindingKind> {
             });
         }
     }
+    if let Some(kind) = not_touched(rule, || tools.iter().filter(selected)) {
+        return Some(kind);
+    }
     let runs_commands = |tool: &ToolFacts<'_>| tool.groups.contains(&COMMAND_GROUP);
     let nameless = |pattern: &Pattern| pattern.is_wild_text() && pattern.program().is_none();
     let wild = rule.pattern.as_ref().is_some_and(nameless);
     let commands = tools.iter().filter(selected).any(runs_commands);
     (rule.verdict == Verdict::Allow && wild && commands).then_some(FindingKind::CommandWildcard)
+}
+
+/// Whether the pattern is about nothing that the rule's tools touch, as far as they say what they touch.
+fn not_touched<'t, T>(rule: &Rule, tools: impl Fn() -> T) -> Option<FindingKind>
+where
+    T: Iterator<Item = &'t ToolFacts<'t>>,
+{
+    let pattern = rule.pattern.as_ref()?;
+    let misses = |kind: SoleAccess| !sole_access::names(pattern, kind);
+    let (tool, kind) = tools().find_map(|tool| {
+        let kind = tool.touches.filter(|kind| misses(*kind))?;
+        Some((tool, kind))
+    })?;
+    let one_kind = match &rule.selector {
+        Selector::Named(_) | Selector::Provided(_) | Selector::Group(_) => true,
+        // Tools that match it may come with a server, and they may touch something else.
+        Selector::Like(_) => false,
+        Selector::Accesses(_) => return None,
+    };
+    let by_none = one_kind && tools().all(|tool| tool.touches.is_some_and(misses));
+    (by_none || sole_access::is_a_location(pattern)).then(|| FindingKind::NotTouched {
+        tool: tool.key.tool.to_string(),
+        kind,
+        instead: sole_access::form(&rule.selector, pattern, kind),
+    })
 }
 
 /// Each file's rules, indexed by what could cover another rule.

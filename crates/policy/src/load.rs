@@ -88,6 +88,11 @@ impl PolicyFile {
         Ok(file)
     }
 
+    /// What it says about single tools besides rules.
+    pub fn tool_settings(&self) -> &ToolSettings {
+        &self.settings
+    }
+
     /// Runs every rule's own examples, including those that fail. Any other mistake is an error.
     pub fn test(sources: &[PolicySource]) -> Result<Vec<TestedRule>, LoadError> {
         let (Self { tested, .. }, mut problems) = Self::read(sources);

@@ -118,6 +118,8 @@ pub(crate) enum PatternError {
     UnknownGroup,
     /// More than a host name after `domain:`.
     NotAHost,
+    /// A wildcard in an address.
+    AddressWildcard,
     /// A part of a database without a name, or a word after it that is neither `reads` nor `writes`.
     NotADatabase,
     /// A message without a channel or a target.

@@ -148,6 +148,8 @@ pub enum RuleErrorKind {
     Whitespace,
     /// What follows `domain:` or is in `host(…)` is not a host.
     NotAHost,
+    /// A wildcard in an address: names that lead there would not match it.
+    AddressWildcard,
     /// What follows `db:` or is in `db(…)` is not a database.
     NotADatabase,
     /// What follows `message:` or is in `message(…)` is not a channel and a target.
@@ -285,6 +287,12 @@ impl Rule {
         database.map(|database| database.source.prefix())
     }
 
+    /// Whether it may be about this database, as a whole or in part; none if it is about something else.
+    pub fn may_name_database(&self, source: &str) -> Option<bool> {
+        let database = self.pattern.as_ref()?.database.as_ref()?;
+        Some(database.matches(source, true, PatternScope::Wide))
+    }
+
     /// Where the rule was written.
     pub fn origin(&self) -> &RuleRef {
         &self.origin
@@ -416,6 +424,10 @@ impl RuleError {
                 "the one there is, `bash(@ruinous)`, is for `ask` and `deny`"
             }
             RuleErrorKind::NotAHost => "write the host alone, such as `domain:example.com`",
+            RuleErrorKind::AddressWildcard => {
+                "write one rule for each address, such as `host(10.0.0.1)`, which also holds for names \
+                 that lead there, or name the hosts: `host(*.internal)`"
+            }
             RuleErrorKind::NotADatabase => {
                 "write the name of the database, and `reads` or `writes` for one of the two: \
                  `db(crm, writes)`"
@@ -463,6 +475,10 @@ impl fmt::Display for RuleError {
             RuleErrorKind::NotAHost => {
                 write!(f, "`{rule}` can never match: `domain:` takes a host name")
             }
+            RuleErrorKind::AddressWildcard => write!(
+                f,
+                "`{rule}` would cover less than it says: a wildcard of addresses holds for no name that leads to one"
+            ),
             RuleErrorKind::NotADatabase => write!(
                 f,
                 "`{rule}` can never match: a database is named as in `crm`, `crm.users` or `crm.users.email`"
@@ -505,6 +521,7 @@ impl From<PatternError> for RuleErrorKind {
             PatternError::Whitespace => Self::Whitespace,
             PatternError::UnknownGroup => Self::CommandGroup,
             PatternError::NotAHost => Self::NotAHost,
+            PatternError::AddressWildcard => Self::AddressWildcard,
             PatternError::NotADatabase => Self::NotADatabase,
             PatternError::NotAMessage => Self::NotAMessage,
             PatternError::Glob(error) => Self::Glob(error),

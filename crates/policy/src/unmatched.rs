@@ -1,11 +1,13 @@
 //! Rules that name a tool and a pattern, and cannot match anything the tool touches: the author of
 //! `deny = ["deploy(production)"]` meant a host, but without `domain:` it is a path. Such a rule
 //! would allow everything it was written to stop, so the call is denied with the form that can
-//! match. So does a rule about an action that the tool does not have. Our own tools are known to
-//! touch what their patterns are about.
+//! match. So does a rule about an action that the tool does not have. Of our own tools, those that
+//! touch one kind of thing only say so (`sole_access.rs`); the others touch what their patterns are
+//! about.
 
 use haft_contract::{
     Access, ProviderId,
+    access::SoleAccess,
     host::{Question, RuleRef, Verdict},
 };
 
@@ -14,6 +16,7 @@ use crate::{
     host_name,
     pattern::{Pattern, PatternKind},
     rule::{Rule, Section, Selector},
+    sole_access,
 };
 
 /// The provider whose tools are known.
@@ -29,10 +32,15 @@ impl CedarPolicy {
     /// The rule that names the call's tool and cannot match anything it touches.
     pub(crate) fn unmatched(&self, question: &Question<'_>) -> Option<UnmatchableRule> {
         let provider: &ProviderId = &question.tool.key.provider;
-        if provider.as_str() == BUILT_IN {
+        let kind = question.tool.touches;
+        if provider.as_str() == BUILT_IN && kind.is_none() {
             return None;
         }
         let accesses = &question.plan.accesses();
+        let misses = |pattern: &Pattern| match kind {
+            Some(kind) => !sole_access::names(pattern, kind),
+            None => !accesses.iter().any(|access| can_match(pattern, access)),
+        };
         let rule = self.rules.iter().find(|rule| {
             let pattern = rule.pattern.as_ref();
             let action = rule.action.as_ref();
@@ -40,15 +48,14 @@ impl CedarPolicy {
             rule.verdict != Verdict::Allow
                 && names(&rule.selector, question)
                 && holds_for(&rule.section, question)
-                && (pattern.is_some_and(|pattern| {
-                    !accesses.iter().any(|access| can_match(pattern, access))
-                }) || action
-                    .is_some_and(|action| !actions.any(|known| action.matches(&known.name))))
+                && (pattern.is_some_and(misses)
+                    || action
+                        .is_some_and(|action| !actions.any(|known| action.matches(&known.name))))
         })?;
         let reason = format!(
             "{} cannot match anything this call touches, so the call is denied; {}",
             rule.origin,
-            instead(rule, accesses)
+            instead(rule, accesses, kind)
         );
         Some(UnmatchableRule {
             rule: rule.origin.clone(),
@@ -101,7 +108,10 @@ fn can_match(pattern: &Pattern, access: &Access) -> bool {
 }
 
 /// The rule that would match.
-fn instead(rule: &Rule, accesses: &[Access]) -> String {
+fn instead(rule: &Rule, accesses: &[Access], kind: Option<SoleAccess>) -> String {
+    if let (Some(pattern), Some(kind)) = (&rule.pattern, kind) {
+        return sole_access::form(&rule.selector, pattern, kind);
+    }
     let text = rule.pattern.as_ref().map_or("", |pattern| &pattern.text);
     let selector = &rule.selector;
     let pattern = rule.pattern.as_ref();

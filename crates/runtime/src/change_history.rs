@@ -1,4 +1,4 @@
-//! What earlier calls did to files, limited to what a principal may know. A tool names calls, never
+//! What earlier calls did to files and rows, limited to what a principal may know. A tool names calls, never
 //! content: a hash opens only content that these calls left.
 
 use std::{
@@ -101,7 +101,8 @@ impl PastChanges for ChangeHistory {
             let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
             named.extend(happened.iter().filter_map(|change| match &change.event {
                 CallEvent::PreimageKept { artifact, .. }
-                | CallEvent::FileChanged { artifact, .. } => *artifact,
+                | CallEvent::FileChanged { artifact, .. }
+                | CallEvent::RowsChanged { artifact, .. } => *artifact,
                 _ => None,
             }));
             Ok(happened)

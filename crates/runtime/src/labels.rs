@@ -20,7 +20,7 @@ use haft_contract::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::halt::cancelled;
+use crate::{halt::cancelled, outgoing::Outgoing};
 
 /// How many sessions are remembered, in addition to those with calls in flight.
 const MAX_SESSIONS: usize = 4096;
@@ -40,6 +40,8 @@ pub(crate) struct Session {
     known: Mutex<KnownLabels>,
     /// Held by the one call that queries the record; the others wait for its result.
     asking: tokio::sync::Mutex<()>,
+    /// What it has sent to hosts.
+    outgoing: Mutex<Outgoing>,
 }
 
 #[derive(Default)]
@@ -59,6 +61,11 @@ impl Session {
     pub(crate) fn add(&self, label: Label) {
         let mut known = self.lock();
         known.labels = known.labels.with(label);
+    }
+
+    /// What it has sent to hosts, as far as this process knows.
+    pub(crate) fn outgoing(&self) -> MutexGuard<'_, Outgoing> {
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Forces the record to be read again, whatever its mark says: a start was refused because

@@ -33,6 +33,7 @@ mod locks;
 mod loops;
 mod no_record;
 mod nobody;
+mod outgoing;
 mod pending_questions;
 #[doc(hidden)]
 pub mod pipeline;
@@ -59,6 +60,7 @@ pub use self::{
     limits::{Limits, OPEN_APPROVALS, OutputLimits, ProcessLimits},
     loops::{LOOP_GUARD, LoopGuard},
     nobody::NobodyToAsk,
+    outgoing::OUTGOING_BUDGET,
     pipeline::DryRun,
     rules::{RulesInForce, WorkspaceRules},
     runtime::Runtime,

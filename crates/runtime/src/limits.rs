@@ -27,6 +27,11 @@ pub struct Limits {
     pub settle_wait: Duration,
     /// The largest file whose content is kept before it is changed.
     pub preimage_bytes: u64,
+    /// The most rows of a database that are kept before one statement changes them.
+    pub preimage_rows: u64,
+    /// How much of its own making a session that has read from outsiders puts into requests to hosts
+    /// before a person is asked.
+    pub outgoing_bytes: u64,
     /// The largest structured output.
     pub structured_bytes: usize,
     /// How many items of one call are shown while it runs; the result is not cut.
@@ -128,6 +133,8 @@ impl Default for Limits {
             stop_grace: Duration::from_millis(1_500),
             settle_wait: Duration::from_secs(10),
             preimage_bytes: 256 * 1024 * 1024,
+            preimage_rows: 10_000,
+            outgoing_bytes: 16 * 1024,
             structured_bytes: 1024 * 1024,
             items: 10_000,
             item_bytes: 64 * 1024,

@@ -453,6 +453,7 @@ impl Runtime {
                 asker: caller.asker,
                 watched,
                 session: None,
+                beyond_budget: false,
                 left_out: Arc::default(),
                 withheld: Arc::default(),
                 tool: None,

@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use haft_host::{
+    HostError,
+    config::trust::{hex, sha256},
+    state::foreign::{BackupPolicy, ForeignFile},
+};
+
 use crate::{
     additions::{self, Addition},
     document::{self, EditRefusal, Format},
 };
-use haft_host::config::trust::{hex, sha256};
-
-use super::foreign::{BackupPolicy, ForeignFile};
-use haft_host::HostError;
 
 /// The suffix of a note.
 const NOTE: &str = ".haft-install";

@@ -5,5 +5,5 @@
     reason = "changes files of other programs where their owner asked for it, which no workspace confines"
 )]
 
-pub mod foreign;
 pub mod installed;
+pub mod paths;

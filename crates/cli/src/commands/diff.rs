@@ -80,8 +80,18 @@ pub(crate) async fn run(args: &DiffArgs, app: &App) -> Result<Exit, Stop> {
                 .page(&Page::new().text(format!("git: {line}")).end())?,
         }
     }
+    for change in &changed.folded.rows {
+        let line = change.line();
+        match app.output.format() {
+            Format::Json => app.output.json_line(&json!({ "rows": line }))?,
+            Format::Text => app
+                .output
+                .page(&Page::new().text(format!("rows: {line}")).end())?,
+        }
+    }
     if args.stat && app.output.format() == Format::Text {
-        let total = format!("{files} files, {added} lines added, {removed} removed");
+        let (file, line) = (plural(files, "file"), plural(added, "line"));
+        let total = format!("{file}, {line} added, {removed} removed");
         app.output
             .page(&Page::new().styled(Style::Strong, total).end())?;
     }
@@ -186,5 +196,13 @@ async fn held(artifacts: &dyn ArtifactStore, state: &FileState) -> Result<HeldCo
             return Ok(HeldContent::Bytes(bytes));
         }
         bytes.extend_from_slice(&chunk);
+    }
+}
+
+/// So many of something, in words.
+fn plural(count: u64, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        more => format!("{more} {what}s"),
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct InitArgs {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum PresetName {
-    /// What a sandbox without network holds and undo takes back is allowed, the rest asks
+    /// What a sandbox without network holds is allowed; losing what no command makes again asks
     Sandboxed,
     /// The same, but commands that delete files or rewrite history ask as well
     Workspace,

@@ -25,6 +25,7 @@ pub(crate) mod recover;
 pub(crate) mod selection;
 pub(crate) mod sessions;
 pub(crate) mod show;
+pub(crate) mod sources;
 pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod tools;
@@ -66,6 +67,7 @@ pub(crate) async fn run(command: Command, app: &App) -> Result<Exit, Stop> {
         Command::Init(args) => init::run(&args, app).await,
         Command::Doctor(args) => doctor::run(&args, app).await,
         Command::Tools(args) => tools::run(&args, app).await,
+        Command::Sources(args) => Box::pin(sources::run(args, app)).await,
         Command::Call(args) => call::run(args, app).await,
         Command::Batch(args) => batch::run(args, app).await,
         Command::Mcp(args) => Box::pin(mcp::run(args, app)).await,

@@ -1,8 +1,8 @@
 //! `haft trust`: pins a workspace's `haft.toml`, and the scripts it names, at their current
 //! content. Shows what changed in its rules since it was last trusted, what it lets tools do that they could
-//! not, and what happens without asking. Where something that was denied may no longer be, a person confirms it.
+//! not, and what happens without asking. Standing approvals of tools that it changed end. Where something that was denied may no longer be, a person confirms it.
 
-use std::{io::IsTerminal as _, path::Path};
+use std::{collections::BTreeSet, io::IsTerminal as _, path::Path};
 
 use clap::Args;
 use haft_host::{
@@ -11,7 +11,7 @@ use haft_host::{
         Consequences,
         resolve::check,
         trust::{Trust, hex, sha256},
-        trusted_changes::TrustedChanges,
+        trusted_changes::{TrustedChanges, remade_tools},
     },
     configured_scripts,
     state::private,
@@ -19,7 +19,7 @@ use haft_host::{
 use haft_policy::PolicyChange;
 use serde_json::{Value, json};
 
-use super::{App, approvals::may_answer};
+use super::{App, approvals::may_answer, grants::end_outdated};
 use crate::{
     exit::Exit,
     prompt::confirm,
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
         }
         places.trust.forget(&places.workspace);
         places.trust.save()?;
-        return done(app, &path, "forgotten", None, Page::new());
+        return done(app, &path, ("forgotten", &[]), None, Page::new());
     }
     let text = text_of(&path)?;
     let name = places.name_of(&path);
@@ -70,18 +70,28 @@ pub(crate) async fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
         Trust::Changed => Some(TrustedChanges::of(&places.trust, &path, &name, &text)),
         Trust::Trusted | Trust::Never => None,
     };
+    let mut remade = match before {
+        Trust::Trusted => BTreeSet::new(),
+        Trust::Changed | Trust::Never => remade_tools(&places.trust, &path, &name, &text),
+    };
     // Pinned in memory first: a file that would then stop every call is not trusted.
     places.trust.pin(&path, hash);
     let mut settings = places.settings()?;
     let scripts = configured_scripts(&settings)?;
-    for ConfiguredScript { script, .. } in &scripts {
-        script.pin(&mut settings.places.trust);
+    for configured in &scripts {
+        let trust = &mut settings.places.trust;
+        if !configured.script.is_pinned(trust) {
+            remade.insert(configured.name().to_string());
+        }
+        configured.script.pin(trust);
     }
     let consequences = Consequences::of(&settings);
     HostBuilder::to_look(settings)?.assemble().await?;
     if let Some(changes) = &changes {
         confirm_changes(changes, &name, args, app).await?;
     }
+    // Before it applies: no call of a tool that does something else finds what stood for the former one.
+    let ended = end_outdated(app, &remade).await?;
     let mut store = app.places()?.trust;
     store.pin_text(&path, &text);
     for ConfiguredScript { script, .. } in &scripts {
@@ -102,7 +112,13 @@ pub(crate) async fn run(args: &TrustArgs, app: &App) -> Result<Exit, Stop> {
         .iter()
         .fold(Page::new(), |page, (name, value)| page.field(name, value))
         .field("sha256", hex(hash));
-    done(app, &path, word, changes.as_ref(), page)
+    let page = ended.iter().fold(page, |page, rule| {
+        page.field(
+            "ended",
+            format!("the standing approval `{rule}`: the tool is not what it was"),
+        )
+    });
+    done(app, &path, (word, &ended), changes.as_ref(), page)
 }
 
 /// The text of the file that is to be trusted.
@@ -252,7 +268,7 @@ fn loosened_json(changes: Option<&TrustedChanges>) -> Value {
 fn done(
     app: &App,
     path: &Path,
-    word: &str,
+    (word, ended): (&str, &[String]),
     changes: Option<&TrustedChanges>,
     more: Page,
 ) -> Result<Exit, Stop> {
@@ -262,6 +278,7 @@ fn done(
             "state": word,
             "changes": changes_json(changes),
             "loosens": loosened_json(changes),
+            "ended_grants": ended,
         }))?,
         Format::Text => {
             let page = Page::new()

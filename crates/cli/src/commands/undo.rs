@@ -12,7 +12,7 @@ use haft_host::{
     this_workspace::WorkspacesHere,
     undo::{self, UndoRun},
 };
-use haft_tools::catalog::undo_tool;
+use haft_tools::{catalog::undo_tool, undo::RowsOnRecord};
 
 use super::{
     App,
@@ -69,17 +69,20 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
         Exit::Ok
     };
     let groups = undo::groups(&changed.folded);
-    if groups.is_empty() {
+    let row_groups = undo::row_groups(&changed.folded);
+    let calls = groups.len() + row_groups.len();
+    if calls == 0 {
         return Ok(left);
     }
     // The host opens the record itself.
     ledger.close().await.map_err(|error| Stop::ledger(&error))?;
     let operations = here.open(&settings, changed.workspace.as_ref()).await?;
     let workspace = Some(WorkspaceSource::Opened(operations));
-    let ready = CallSetup::new(app, settings, workspace, principal, asking, groups.len()).await?;
+    let ready = CallSetup::new(app, settings, workspace, principal, asking, calls).await?;
     register(&ready)?;
     let mut outcomes = Vec::new();
     let mut refused = Vec::new();
+    let mut ended = false;
     let mut git_stays = is_git_too_much;
     for mut group in groups {
         let request = |paths: &[&WorkPath], dry_run: bool| {
@@ -105,23 +108,75 @@ pub(crate) async fn run(args: &UndoArgs, app: &App) -> Result<Exit, Stop> {
         git_stays |= moves_git && (!outcome.succeeded() || undo::git_was_left(&outcome));
         outcomes.push(outcome);
         if ends_here {
+            ended = true;
             break;
         }
+    }
+    let mut lines: Vec<String> = refused
+        .iter()
+        .map(|(path, reason): &(WorkPath, String)| {
+            let path = path.as_str().escape_debug();
+            format!("`{path}` would not be put back: {reason}")
+        })
+        .collect();
+    if !ended {
+        let done = put_rows_back(&ready, row_groups, args.dry_run).await;
+        outcomes.extend(done.0);
+        lines.extend(done.1);
     }
     ready.close().await;
     let exit = match print(&outcomes, args, &ready, app)? {
         Exit::Ok => left,
         exit => exit,
     };
-    if refused.is_empty() {
+    if lines.is_empty() {
         return Ok(exit);
     }
-    let lines = refused.iter().map(|(path, reason)| {
-        let path = path.as_str().escape_debug();
-        format!("`{path}` would not be put back: {reason}")
-    });
-    app.notes(&lines.collect::<Vec<_>>());
+    app.notes(&lines);
     Ok(if exit == Exit::Ok { Exit::Failed } else { exit })
+}
+
+/// Puts rows of databases back, or looks which would be. Returns what came of each group, and in a dry
+/// run what the undo would refuse.
+async fn put_rows_back(
+    ready: &CallSetup,
+    groups: Vec<Vec<&RowsOnRecord>>,
+    dry_run: bool,
+) -> (Vec<Arc<Outcome>>, Vec<String>) {
+    let (mut outcomes, mut refused) = (Vec::new(), Vec::new());
+    for group in groups {
+        let request = |run| {
+            let input = undo::row_input(&group, run);
+            CallRequest::new("undo", input, Arc::clone(&ready.principal))
+        };
+        let run = if dry_run {
+            refused.extend(refused_rows(ready, &group, request(UndoRun::ForReal)).await);
+            UndoRun::Dry
+        } else {
+            UndoRun::ForReal
+        };
+        let outcome = ready.call(request(run)).await;
+        let ends_here = undo::ends_the_undo(&outcome);
+        outcomes.push(outcome);
+        if ends_here {
+            break;
+        }
+    }
+    (outcomes, refused)
+}
+
+/// Why an undo would refuse to put these rows back, if it would.
+async fn refused_rows(
+    ready: &CallSetup,
+    group: &[&RowsOnRecord],
+    request: CallRequest,
+) -> Option<String> {
+    let foreseen = ready.host.runtime().plan(request).await.ok()?;
+    let source = group.first()?.source().escape_debug();
+    (foreseen.decision.verdict == Verdict::Deny).then(|| {
+        let reason = &foreseen.decision.reason;
+        format!("rows of `{source}` would not be put back: {reason}")
+    })
 }
 
 /// The paths of a group that an undo would refuse, each with the reason: a dry run only reads, so
@@ -220,5 +275,7 @@ fn print(
 
 /// Whether anything was put back, so that there is something to take back.
 fn changed_something(outcome: &Outcome) -> bool {
-    undo::has_some(outcome, "restored") || undo::git_state(outcome) == Some("put_back")
+    undo::has_some(outcome, "restored")
+        || undo::rows_restored(outcome) > 0
+        || undo::git_state(outcome) == Some("put_back")
 }

@@ -30,6 +30,24 @@ pub(crate) async fn confirmed(
     Err(Stop::new(Exit::Denied, declined, "answer y to do it"))
 }
 
+/// Asks a person to confirm that what they have just seen is added to a file.
+pub(crate) async fn adding(output: Output, file: &str) -> Result<(), Stop> {
+    if !std::io::stdin().is_terminal() || !output.stderr_is_terminal() {
+        return Err(Stop::usage(
+            "nobody is there to confirm this",
+            "add `--yes` if it is right",
+        ));
+    }
+    if yes(output, &format!("Add this to {file}? [y/N] ")).await {
+        return Ok(());
+    }
+    Err(Stop::new(
+        Exit::Denied,
+        "nothing was added",
+        "answer y to do it",
+    ))
+}
+
 /// Asks on standard error and reads one line. Anything but a yes is a no.
 pub(crate) async fn yes(output: Output, question: &str) -> bool {
     output.note(&Page::new().styled(Style::Strong, question));

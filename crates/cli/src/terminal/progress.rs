@@ -173,6 +173,7 @@ impl EventSink for Watcher {
             | CallEvent::ProgressNoted(_)
             | CallEvent::PreimageKept { .. }
             | CallEvent::FileChanged { .. }
+            | CallEvent::RowsChanged { .. }
             | CallEvent::RunEnded => {}
         }
         self.look();

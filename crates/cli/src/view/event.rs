@@ -111,6 +111,7 @@ fn about(event: &CallEvent) -> EventDetails<'_> {
         | CallEvent::ProgressNoted(_)
         | CallEvent::PreimageKept { .. }
         | CallEvent::FileChanged { .. }
+        | CallEvent::RowsChanged { .. }
         | CallEvent::ChangesScanned { .. }
         | CallEvent::RunEnded
         | CallEvent::Settled { .. } => EventDetails::Nothing {},

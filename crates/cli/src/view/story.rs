@@ -138,6 +138,16 @@ fn event_in_words(event: &StoredEvent, call: &str) -> Option<Page> {
             let verb = if gone { "removed" } else { "wrote" };
             line(&format!("{verb} {}", text(body, "path")))
         }
+        "rows_changed" => {
+            let rows = number(body, "rows");
+            let columns = texts(body, "writes").join(", ");
+            match body.get("missed").and_then(Value::as_str) {
+                None => line(&format!("changed {rows} rows of {columns}")),
+                Some(missed) => line(&format!(
+                    "changed {rows} rows of {columns}, which cannot be undone: {missed}"
+                )),
+            }
+        }
         "changes_scanned" => {
             let missed = body.get("missed").and_then(Value::as_str)?;
             line(&format!("not every change is on record: {missed}"))

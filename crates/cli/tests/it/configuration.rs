@@ -88,6 +88,12 @@ fn mistakes_name_their_line_and_what_was_meant() {
     let json = stage.haft(&["trust", "--json"]).fails(7);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["exit_code"], 7);
+    stage.write("haft.toml", "[policy]\nask = []\n\n[policy]\nallow = []\n");
+    let error = stage.haft(&["trust"]).fails(7);
+    assert!(
+        error.contains("put these lines into the one that is there"),
+        "{error}"
+    );
     stage.write("haft.toml", "[policy\n");
     let error = stage.haft(&["trust"]).fails(7);
     assert!(error.contains("haft.toml:1:"), "{error}");

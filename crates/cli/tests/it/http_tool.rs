@@ -1,77 +1,16 @@
 //! Tools of the type `http` in the program itself, against servers on this machine that note every byte
 //! they are sent.
 
-use std::{
-    fmt::Write as _,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::TcpListener,
-    path::PathBuf,
-    sync::{Arc, Mutex},
-    thread,
-};
+use std::{fmt::Write as _, path::PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Stage};
+use crate::{
+    api_server::{Api, answer},
+    support::{Ran, Stage},
+};
 
 const SECRET: &str = "tok-hunter2/hunter3+4";
-
-/// A server, and the requests it was sent, whole.
-pub(crate) struct Api {
-    port: u16,
-    asked: Arc<Mutex<Vec<String>>>,
-}
-
-impl Api {
-    pub(crate) fn start(answers: impl Fn(&str) -> String + Send + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let asked = Arc::<Mutex<Vec<String>>>::default();
-        let noted = Arc::clone(&asked);
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                let mut lines = BufReader::new(stream.try_clone().unwrap());
-                let (mut whole, mut length) = (String::new(), 0);
-                loop {
-                    let mut line = String::new();
-                    if lines.read_line(&mut line).unwrap_or(0) == 0 || line == "\r\n" {
-                        break;
-                    }
-                    if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                        length = value.trim().parse().unwrap();
-                    }
-                    whole.push_str(&line);
-                }
-                let mut body = vec![0; length];
-                lines.read_exact(&mut body).unwrap();
-                whole.push_str("\r\n");
-                whole.push_str(&String::from_utf8(body).unwrap());
-                let answer = answers(&whole);
-                noted.lock().unwrap().push(whole);
-                let _ = stream.write_all(answer.as_bytes());
-            }
-        });
-        Self { port, asked }
-    }
-
-    pub(crate) fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
-    }
-
-    pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}{path}", self.port)
-    }
-}
-
-/// An answer, with more headers.
-fn answer(status: u16, headers: &str, body: &str) -> String {
-    format!(
-        "HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-type: application/json\r\n{headers}\
-         content-length: {}\r\n\r\n{body}",
-        body.len()
-    )
-}
 
 pub(crate) fn fine(_: &str) -> String {
     answer(200, "", r#"{"fine":true}"#)
@@ -131,6 +70,22 @@ fn input(needed: &[&str], others: &[&str]) -> Value {
 
 fn call(stage: &Stage, tool: &str, input: &Value) -> Ran {
     stage.haft(&["call", "--session", "a", tool, &input.to_string()])
+}
+
+/// What `haft trust` says of the tool `echo`.
+#[track_caller]
+fn says_where_secrets_go(trusted: &str, file: &std::path::Path) {
+    for place in ["header `authorization`", "query parameter `key`"] {
+        let line = format!(
+            "secret    `echo` sends file:{} in the {place}",
+            file.display()
+        );
+        assert!(trusted.contains(&line), "{trusted}");
+    }
+    assert!(
+        trusted.contains("sends     the query `key=${TOKEN}` for `echo`"),
+        "{trusted}"
+    );
 }
 
 /// A file with the secret, which only its owner reads.
@@ -308,8 +263,7 @@ fn a_secret_is_sent_and_is_nowhere_else() {
     let tools = [("echo", tool("/")), ("fail", tool("/fail")), ("send", post)];
     stage.write("haft.toml", config(&tools, "allow = [\"echo\", \"fail\"]"));
     let trusted = stage.haft(&["trust"]).ok();
-    let line = format!("secret    `echo` sends file:{} as TOKEN", file.display());
-    assert!(trusted.contains(&line), "{trusted}");
+    says_where_secrets_go(&trusted, &file);
     let told = [
         call(&stage, "echo", &json!({})).ok(),
         call(&stage, "fail", &json!({})).all(),
@@ -646,4 +600,89 @@ fn the_example_of_the_guide_works() {
     let stage = Stage::bare();
     stage.write("haft.toml", format!("{rules}[tools.find_issues]{tools}"));
     stage.haft(&["trust"]).ok();
+}
+
+/// What somebody allowed of a tool is not what it does after an edit.
+#[test]
+fn a_standing_approval_ends_with_the_tool_that_it_was_for() {
+    let api = Api::start(fine);
+    let tool = |method: &str, path: &str| json!({"method": method, "url": api.url(path), "input": input(&["id"], &[])});
+    let stage = Stage::bare();
+    let post = config(&[("postx", tool("POST", "/p/{id}"))], "");
+    stage.write("haft.toml", &post);
+    stage.haft(&["trust"]).ok();
+    for rule in ["postx", "write(a.txt)"] {
+        stage.haft(&["grants", "add", "--yes", rule]).ok();
+    }
+    let id = json!({"id": 7});
+    call(&stage, "postx", &id).ok();
+    // Whatever else is edited, what was allowed of the same tool stands.
+    stage.write("haft.toml", format!("# a comment\n{post}"));
+    let said = stage.haft(&["trust"]).ok();
+    assert!(!said.contains("ended"), "{said}");
+    call(&stage, "postx", &id).ok();
+    let other = config(&[("postx", tool("DELETE", "/everything/{id}"))], "");
+    stage.write("haft.toml", &other);
+    let said = stage.haft(&["trust", "--yes"]).ok();
+    assert!(
+        said.contains("ended     the standing approval `postx`: the tool is not what it was"),
+        "{said}"
+    );
+    call(&stage, "postx", &id).fails(3);
+    assert_eq!(api.asked().len(), 2, "{:?}", api.asked());
+    let left = stage.haft(&["grants", "list"]).ok();
+    assert!(
+        left.contains("write(a.txt)") && !left.contains("postx"),
+        "{left}"
+    );
+    // Forgotten and trusted anew, it is not known what it was.
+    stage.haft(&["grants", "add", "--yes", "postx"]).ok();
+    stage.haft(&["trust", "--forget"]).ok();
+    stage.write("haft.toml", &post);
+    stage.haft(&["trust"]).ok();
+    call(&stage, "postx", &id).fails(3);
+}
+
+/// The rule was accepted, and the call it was to stop ran.
+#[test]
+fn a_rule_that_would_match_nothing_stops_everything_with_its_line() {
+    let api = Api::start(fine);
+    let url = format!("http://127.0.0.1:{}/x", api.port);
+    let tools = [("find_issues", json!({"url": url}))];
+    for (list, rule, form) in [
+        (
+            "deny",
+            format!("find_issues(127.0.0.1:{})", api.port),
+            "`find_issues(127.0.0.1)`",
+        ),
+        (
+            "deny",
+            "@http(http://127.0.0.1/*)".to_owned(),
+            "`@http(127.0.0.1)`",
+        ),
+        (
+            "ask",
+            "find_issues(production)".to_owned(),
+            "`find_issues(domain:production)`",
+        ),
+    ] {
+        let policy = format!("allow = [\"find_issues\"]\n{list} = [\"{rule}\"]");
+        let stage = Stage::bare();
+        stage.write("haft.toml", config(&tools, &policy));
+        let refused = stage.haft(&["trust"]);
+        let said = refused.all();
+        assert_ne!(refused.code, 0, "{rule}: {said}");
+        assert!(
+            said.contains("haft.toml:4") && said.contains(form),
+            "{said}"
+        );
+    }
+    let stage = Stage::with_config(&config(
+        &tools,
+        "allow = [\"find_issues\"]\ndeny = [\"find_issues(127.0.0.1)\"]",
+    ));
+    assert_ne!(call(&stage, "find_issues", &json!({})).code, 0);
+    assert_eq!(api.asked().len(), 0);
+    let stage = Stage::with_config(&config(&tools, "allow = [\"find_issues(127.0.0.1)\"]"));
+    call(&stage, "find_issues", &json!({})).ok();
 }

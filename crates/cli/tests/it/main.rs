@@ -14,6 +14,7 @@ mod agent_killed;
 mod agent_section;
 mod agents;
 mod answers;
+mod api_server;
 mod approval;
 mod approval_webhook;
 mod back_ends;

@@ -24,6 +24,22 @@ fn with_script(program: &str) -> Stage {
     stage
 }
 
+/// What somebody allowed of a program is not what another one does.
+#[test]
+#[ignore = "ci: needs bubblewrap"]
+fn a_standing_approval_ends_with_the_program_that_it_was_for() {
+    let stage = with_script("#!/bin/sh\necho one\n");
+    stage.haft(&["trust"]).ok();
+    stage.haft(&["grants", "add", "--yes", "greet"]).ok();
+    let said = stage.json(&["trust", "--json"]);
+    assert_eq!(said["ended_grants"], serde_json::json!([]));
+    write_program(&stage, "#!/bin/sh\ntouch owned\n");
+    let said = stage.json(&["trust", "--json"]);
+    assert_eq!(said["ended_grants"], serde_json::json!(["greet"]));
+    let left = stage.json(&["grants", "list", "--json"]);
+    assert_eq!(left, serde_json::json!([]));
+}
+
 #[test]
 #[ignore = "ci: needs bubblewrap"]
 fn r8_a_script_runs_only_as_it_was_trusted() {

@@ -2,10 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{
-    http_tool::{Api, fine},
-    support::Stage,
-};
+use crate::{api_server::Api, http_tool::fine, support::Stage};
 
 const DESCRIPTION: &str = "\
 openapi: 3.1.0
@@ -109,6 +106,12 @@ fn a_description_becomes_tools_that_are_trusted_and_called() {
     // A tool that is there already is not replaced.
     let again = stage.haft(&[&import[..], &write[..], &["--yes"]].concat());
     assert_ne!(again.code, 0, "{}", again.all());
+    let said = again.all();
+    assert!(
+        said.contains("the tool `listIssues` exists already"),
+        "{said}"
+    );
+    assert!(said.contains("--prefix"), "{said}");
 }
 
 #[test]

@@ -117,3 +117,26 @@ fn where_the_trusted_text_is_missing_or_altered_a_person_decides() {
     stage.haft(&["trust", "--forget"]).ok();
     assert_eq!(fs::read_dir(&kept).unwrap().count(), 0);
 }
+
+#[test]
+fn what_is_loosened_outside_of_rules_is_named_too() {
+    let stage = Stage::with_config(BEFORE);
+    let more = "[tools.bash]\nsandbox = \"off\"\n[[mcp.servers]]\nid = \"x\"\n\
+        url = \"https://x.example/mcp\"\n[approvals.webhook]\nurl = \"https://y.example/hook\"\n\
+        key = \"env:HOOK_KEY\"\n";
+    stage.write("haft.toml", format!("{BEFORE}{more}"));
+    let loosened = [
+        "`bash` runs without a sandbox",
+        "an MCP server is mounted: `x` at https://x.example/mcp",
+        "questions are also answered by the webhook `https://y.example/hook`",
+    ];
+    let said = stage.json(&["trust", "--json"]);
+    assert_eq!(said["loosens"], json!(loosened), "{said}");
+    stage.write("haft.toml", BEFORE);
+    stage.haft(&["trust"]).ok();
+    stage.write("haft.toml", format!("{BEFORE}{more}"));
+    let said = stage.haft(&["trust"]).ok();
+    for text in loosened {
+        assert!(said.contains(&format!("loosens   {text}")), "{said}");
+    }
+}

@@ -159,6 +159,11 @@ fn diff_shows_what_a_session_changed_from_first_to_last() {
         stat.ends_with("2 files, 3 lines added, 2 removed\n"),
         "{stat}"
     );
+    let stat = stage.haft(&["diff", "last", "--stat"]).ok();
+    assert!(
+        stat.ends_with("1 file, 1 line added, 0 removed\n"),
+        "{stat}"
+    );
     let json = lines(&stage.haft(&["diff", "last", "--json"]).ok());
     assert_eq!(json[0]["path"], "new");
     assert_eq!(json[0]["change"], "create");

@@ -1,71 +1,15 @@
 //! `web_search` in the program itself: configured, decided by the host of its provider, answered by a
 //! server that checks what it is asked, labelled, and recorded without a key.
 
-use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::TcpListener,
-    sync::{Arc, Mutex},
-    thread,
-};
-
 use serde_json::json;
 
-use crate::support::Stage;
+use crate::{api_server::Api, support::Stage};
 
-/// A server that says the same to everybody, and what it was asked.
-struct Provider {
-    port: u16,
-    asked: Arc<Mutex<Vec<String>>>,
-}
-
-impl Provider {
-    fn start(status: u16, body: String) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let asked = Arc::<Mutex<Vec<String>>>::default();
-        let noted = Arc::clone(&asked);
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                let mut lines = BufReader::new(stream.try_clone().unwrap());
-                let (mut head, mut length) = (String::new(), 0);
-                loop {
-                    let mut line = String::new();
-                    if lines.read_line(&mut line).unwrap_or(0) == 0 || line == "\r\n" {
-                        break;
-                    }
-                    if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                        length = value.trim().parse().unwrap();
-                    }
-                    head.push_str(&line);
-                }
-                let mut sent = vec![0; length];
-                lines.read_exact(&mut sent).unwrap();
-                noted
-                    .lock()
-                    .unwrap()
-                    .push(head + &String::from_utf8(sent).unwrap());
-                let head = format!(
-                    "HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-type: application/json\r\n\
-                     content-length: {}\r\n\r\n",
-                    body.len()
-                );
-                let _ = stream.write_all((head + &body).as_bytes());
-            }
-        });
-        Self { port, asked }
-    }
-
-    fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
-    }
-}
-
-fn searxng() -> Provider {
+fn searxng() -> Api {
     let found = json!({ "query": "tea", "results": [
         { "title": "Tea", "url": "https://tea.example/", "content": "Boil fresh water." },
     ], "unresponsive_engines": [] });
-    Provider::start(200, found.to_string())
+    Api::saying(200, &found.to_string())
 }
 
 fn config(providers: &str, policy: &str) -> String {
@@ -137,6 +81,14 @@ fn without_a_rule_the_preset_asks_and_nobody_is_asked_to_search() {
     ]);
     assert_ne!(asked.code, 0, "{}", asked.all());
     assert!(provider.asked().is_empty());
+    let long = json!({ "query": "tea ".repeat(120) }).to_string();
+    let refused = stage.haft(&["call", "web_search", &long]).all();
+    assert!(
+        refused.contains("`query` has 480 characters, more than 400")
+            && refused.contains("give at most 400 characters"),
+        "{refused}"
+    );
+    assert!(provider.asked().is_empty());
     let off = Stage::new();
     let off = off.haft(&["call", "web_search", r#"{"query": "tea"}"#]);
     assert!(
@@ -152,7 +104,7 @@ fn a_key_is_read_when_it_is_needed_and_kept_out_of_everything() {
     const KEY: &str = "BSA-hunter2-hunter3";
     let found = json!({ "type": "search", "query": { "more_results_available": true }, "web": {
         "results": [{ "title": format!("your key {KEY}"), "url": "https://tea.example/" }] } });
-    let provider = Provider::start(200, found.to_string());
+    let provider = Api::saying(200, &found.to_string());
     let stage = Stage::bare();
     let key = stage.home.join("brave.key");
     let brave = format!(
@@ -219,7 +171,7 @@ fn a_configuration_that_nobody_can_be_asked_with_is_refused_without_its_key() {
         ),
         (
             "{ type = \"searxng\", url = \"http://169.254.169.254/\" }",
-            "credentials are handed out",
+            "hands out the machine's credentials",
         ),
         (
             "{ type = \"searxng\", url = \"http://u:hunter2@a.example/\" }",

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     halt::Halt,
     sql::{SqlReading, written_table},
+    whole_number::whole,
 };
 
 /// How deep the steps of a plan are shown.
@@ -56,8 +57,13 @@ impl PostgresSource {
             let row = row.map_err(|error| failed(&error))?;
             let JsonText(text) = row.try_get(0).map_err(|error| failed(&error))?;
             let plan = read_plan(&text);
+            let not_kept = match &reading.change {
+                Some(change) => self.row_table(client, change).await?.err(),
+                None => None,
+            };
             Ok(StatementEstimate {
                 scans: self.scans(client, &plan).await?,
+                not_kept,
                 ..estimate(&plan)
             })
         };
@@ -123,18 +129,8 @@ fn estimate(plan: &Value) -> StatementEstimate {
         rows: number(found, "Plan Rows"),
         steps: steps.join("\n"),
         scans: Vec::new(),
+        not_kept: None,
     }
-}
-
-/// A number without the decimals that nobody needs. None is negative.
-fn whole(number: f64) -> u64 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the cast saturates"
-    )]
-    let whole = number.ceil() as u64;
-    whole
 }
 
 /// Schema and name of the tables that steps read from the first row to the last.

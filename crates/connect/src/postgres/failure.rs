@@ -9,9 +9,19 @@ use tokio_postgres::{Error, error::SqlState};
 /// The longest message of a server that is repeated, in characters.
 const MAX_SAID: usize = 300;
 
+/// What the driver says if a server refuses to speak TLS. It says it in words only.
+const NO_TLS: &str = "server does not support TLS";
+
 /// No connection.
 pub(super) fn unreachable(error: &Error) -> OpsError {
     tracing::warn!(%error, source = error.source(), "a database cannot be reached");
+    if error.source().is_some_and(|why| why.to_string() == NO_TLS) {
+        return OpsError::new(ErrorKind::Unavailable, "the database's server speaks no TLS")
+            .with_hint(
+                "turn TLS on in the server; one on this machine may do without: `encrypted = false` for the \
+                 source in haft.toml",
+            );
+    }
     let why = match error.as_db_error() {
         Some(said) if *said.code() == SqlState::TOO_MANY_CONNECTIONS => {
             "the database has no connection left"

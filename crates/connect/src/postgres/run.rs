@@ -6,7 +6,7 @@ use std::{pin::pin, time::Duration};
 use futures_util::TryStreamExt as _;
 use haft_contract::{
     ErrorKind,
-    ops::{DatabaseQuery, OpsError, StatementEnd, TakeRows, WantedRows},
+    ops::{DatabaseQuery, KeepRows, OpsError, StatementEnd, TakeRows, WantedRows},
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -16,11 +16,14 @@ use super::{
     PostgresSource,
     backend::lost,
     failure::failed,
+    keep_rows::KeptRows,
     value::{TextParameter, ValueKind},
 };
 use crate::{
     batch::{BATCH_BYTES, BATCH_ROWS, RowSize, too_large},
     halt::Halt,
+    kept_rows::NOBODY_KEEPS,
+    parameter_count,
     sql::SqlReading,
 };
 
@@ -76,22 +79,45 @@ impl PostgresSource {
         &self,
         query: &DatabaseQuery<'_>,
         reading: &SqlReading,
-        expected: u64,
+        (expected, keeper): (u64, Option<&mut dyn KeepRows>),
         halt: &Halt,
     ) -> Result<StatementEnd, OpsError> {
         let backend = self.begin(Self::purpose(true), halt).await?;
         let run = async {
             let client = backend.client()?;
             self.check_called(client, &reading.called).await?;
-            let statement = client.prepare(&reading.statement).await;
-            let statement = statement.map_err(|error| failed(&error))?;
-            let parameters = parameters(query, statement.params().len())?;
-            let changed = client.execute_raw(&statement, parameters).await;
-            let changed = changed.map_err(|error| failed(&error))?;
-            if changed == expected {
-                self.check_other_changes(client, changed).await?;
+            let mut kept = match &keeper {
+                Some(keeper) => {
+                    let wanted = (expected, keeper.limit());
+                    self.kept_rows(client, reading, wanted).await?
+                }
+                None => Err(NOBODY_KEEPS.to_owned()),
+            };
+            // Before anything that the statement brings about could alter the catalog.
+            let Some(table) = &reading.change else {
+                return Err(OpsError::new(ErrorKind::Internal, "it changes no table"));
+            };
+            let own = self.own_tables(client, table).await?;
+            let changed = change(client, query, reading, &mut kept).await?;
+            if changed != expected {
+                return Ok((changed, None));
             }
-            Ok::<u64, OpsError>(changed)
+            let others = self.check_other_changes(client, &own, changed).await?;
+            let rows = match (kept, others) {
+                (_, Some(others)) => Err(others),
+                (Err(why), None) => Err(why),
+                (Ok(_), None) if changed == 0 => return Ok((changed, None)),
+                (Ok(kept), None) => {
+                    let told = (query.source, changed);
+                    self.changed_rows(client, &kept, told, halt).await?
+                }
+            };
+            match (rows, keeper) {
+                (Ok(rows), Some(keeper)) => keeper.keep(rows).await?,
+                (Ok(_), None) => {}
+                (Err(why), _) => return Ok((changed, Some(why))),
+            }
+            Ok::<(u64, Option<String>), OpsError>((changed, None))
         };
         let changed = tokio::select! {
             biased;
@@ -99,18 +125,19 @@ impl PostgresSource {
             stop = halt.reached() => return Err(backend.end(stop).await),
         };
         match changed {
-            Ok(changed) if changed == expected => {
+            Ok((changed, not_kept)) if changed == expected => {
                 // Not stopped from here on: whether a commit that is given up happened is unknown.
                 match backend.commit().await {
                     Ok(()) => Ok(StatementEnd {
                         changed: Some(changed),
+                        not_kept,
                         ..StatementEnd::default()
                     }),
                     Err(error) if error.as_db_error().is_some() => Err(failed(&error)),
                     Err(_) => Err(lost()),
                 }
             }
-            Ok(changed) => {
+            Ok((changed, _)) => {
                 backend.roll_back().await;
                 Err(OpsError::new(
                     ErrorKind::Conflict,
@@ -131,19 +158,41 @@ impl PostgresSource {
     }
 }
 
+/// Runs a change, and takes the keys of its rows if they are to be kept.
+async fn change(
+    client: &Client,
+    query: &DatabaseQuery<'_>,
+    reading: &SqlReading,
+    kept: &mut Result<KeptRows<'_>, String>,
+) -> Result<u64, OpsError> {
+    let error = |error: tokio_postgres::Error| failed(&error);
+    let statement = client.prepare(&reading.statement).await.map_err(error)?;
+    let parameters = parameters(query, statement.params().len())?;
+    let Ok(rows) = kept else {
+        let changed = client.execute_raw(&statement, parameters).await;
+        return changed.map_err(error);
+    };
+    let telling = rows.telling(&reading.statement);
+    let statement = client.prepare(&telling).await.map_err(error)?;
+    let mut changed = pin!(
+        client
+            .query_raw(&statement, parameters)
+            .await
+            .map_err(error)?
+    );
+    while let Some(row) = changed.try_next().await.map_err(error)? {
+        rows.take(&row)?;
+    }
+    Ok(changed.rows_affected().unwrap_or_default())
+}
+
 /// The values of the placeholders, as many as the statement has.
 pub(super) fn parameters(
     query: &DatabaseQuery<'_>,
     wanted: usize,
 ) -> Result<Vec<TextParameter>, OpsError> {
     if query.parameters.len() != wanted {
-        return Err(OpsError::new(
-            ErrorKind::InvalidInput,
-            format!(
-                "the statement has {wanted} placeholders, and there are {} parameters",
-                query.parameters.len()
-            ),
-        ));
+        return Err(parameter_count::wrong_count(wanted, query.parameters.len()));
     }
     Ok(query.parameters.iter().map(TextParameter::new).collect())
 }

@@ -12,7 +12,7 @@ use super::{
     failure::{failed, unreachable},
     plain, role,
 };
-use crate::halt::Halt;
+use crate::{halt::Halt, role_password::role_password};
 
 /// The most time one connection may take to make.
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
@@ -34,15 +34,8 @@ impl PostgresSource {
     pub(super) async fn connect(&self) -> Result<Client, OpsError> {
         let mut config = self.config.clone();
         config.connect_timeout(CONNECT_WAIT);
-        if let Some(reference) = &self.password {
-            let secret = self.secrets.read(reference).await;
-            let secret = secret.map_err(|why| {
-                tracing::warn!(%reference, %why, "the password of a database cannot be read");
-                OpsError::new(
-                    ErrorKind::Unavailable,
-                    "the database's password is not available to Haft; its operator can see why in the log",
-                )
-            })?;
+        let password = role_password(self.password.as_ref(), self.secrets.as_ref()).await?;
+        if let Some(secret) = password {
             config.password(secret.reveal());
         }
         if let Some(tls) = &self.tls {

@@ -11,6 +11,22 @@ use super::{
     refusal::shown,
 };
 
+/// Functions of MariaDB whose first argument is a unit of time.
+const UNIT_FIRST: [&str; 2] = ["timestampadd", "timestampdiff"];
+
+/// Those units.
+const UNITS: [&str; 9] = [
+    "microsecond",
+    "second",
+    "minute",
+    "hour",
+    "day",
+    "week",
+    "month",
+    "quarter",
+    "year",
+];
+
 impl Reader<'_> {
     /// A function that the parser has an expression of its own for. To the database it may be a call of
     /// whatever has this name.
@@ -36,7 +52,10 @@ impl Reader<'_> {
         if *uses_odbc_syntax {
             return Err(RefusedStatement::unlisted("`{fn …}`"));
         }
-        self.function_name(name)?;
+        let called = self.function_name(name)?;
+        if self.rules.dialect == SqlDialect::MariaDb && UNIT_FIRST.contains(&called.as_str()) {
+            return self.behind_the_unit(args);
+        }
         for arguments in [parameters, args] {
             self.arguments(arguments)?;
         }
@@ -97,6 +116,25 @@ impl Reader<'_> {
                 clauses.iter().try_for_each(|clause| self.clause(clause))
             }
         }
+    }
+
+    /// The arguments behind a unit of time: `TIMESTAMPDIFF(DAY, since, until)`. The unit looks like a
+    /// column.
+    fn behind_the_unit(&mut self, arguments: &FunctionArguments) -> Walked {
+        let FunctionArguments::List(list) = arguments else {
+            return Err(RefusedStatement::unlisted("such a call"));
+        };
+        let Some((FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Identifier(unit))), rest)) =
+            list.args.split_first()
+        else {
+            return Err(RefusedStatement::unlisted("such a unit of time"));
+        };
+        let known =
+            unit.quote_style.is_none() && UNITS.contains(&unit.value.to_ascii_lowercase().as_str());
+        if !known || !list.clauses.is_empty() || list.duplicate_treatment.is_some() {
+            return Err(RefusedStatement::unlisted("such a unit of time"));
+        }
+        rest.iter().try_for_each(|argument| self.argument(argument))
     }
 
     pub(super) fn argument(&mut self, argument: &FunctionArg) -> Walked {

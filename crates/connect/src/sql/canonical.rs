@@ -92,7 +92,7 @@ fn word(token: &Token, source: &str) -> Result<String, RefusedStatement> {
     }
 }
 
-fn unreadable(source: &str) -> RefusedStatement {
+pub(super) fn unreadable(source: &str) -> RefusedStatement {
     RefusedStatement::new(format!(
         "`{}` may mean something else to the server than to Haft; write it differently",
         shown(source)
@@ -105,7 +105,7 @@ fn string(text: &str) -> String {
 }
 
 /// A number without the separators that only newer servers know.
-fn number(text: &str) -> Option<String> {
+pub(super) fn number(text: &str) -> Option<String> {
     let digits = text.replace('_', "");
     let (mantissa, exponent) = match digits.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, Some(exponent)),
@@ -199,8 +199,22 @@ fn check_escapes(tokens: &[TokenWithSpan]) -> Result<(), RefusedStatement> {
     Ok(())
 }
 
+/// A statement up to its last word: without the semicolons and comments behind it.
+pub(super) fn without_end<'s>(statement: &'s str, tokens: &[TokenWithSpan]) -> &'s str {
+    let sources = sources(statement, tokens);
+    if sources.len() != tokens.len() {
+        return statement;
+    }
+    let behind = tokens.iter().zip(sources).rev();
+    let behind = behind
+        .take_while(|(token, _)| matches!(token.token, Token::Whitespace(_) | Token::SemiColon));
+    let behind: usize = behind.map(|(_, source)| source.len()).sum();
+    let end = statement.len().saturating_sub(behind);
+    statement.get(..end).unwrap_or(statement)
+}
+
 /// What stands in the statement for each token. The places of tokens are counted in characters.
-fn sources<'s>(statement: &'s str, tokens: &[TokenWithSpan]) -> Vec<&'s str> {
+pub(super) fn sources<'s>(statement: &'s str, tokens: &[TokenWithSpan]) -> Vec<&'s str> {
     let mut starts = Vec::with_capacity(tokens.len() + 1);
     let (mut line, mut column) = (1, 1);
     for (at, c) in statement.char_indices() {
@@ -257,6 +271,18 @@ mod tests {
             ("SELECT 'é', 'x'\n\r\n, 'y'", "SELECT 'é' , 'x' , 'y'"),
         ] {
             assert_eq!(written(statement).as_deref(), Ok(expected), "{statement}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_behind_the_last_word() {
+        for (statement, expected) in [
+            ("UPDATE t SET a = 1", "UPDATE t SET a = 1"),
+            ("SELECT 'é;' ; -- x\n;/* y */ ", "SELECT 'é;'"),
+            (" ; ", ""),
+        ] {
+            let tokens = text::tokens(SqlDialect::Sqlite, statement).unwrap();
+            assert_eq!(without_end(statement, &tokens), expected);
         }
     }
 

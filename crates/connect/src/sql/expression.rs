@@ -2,8 +2,8 @@
 //! named here is refused.
 
 use sqlparser::ast::{
-    AccessExpr, Array, BinaryOperator, CaseWhen, CastKind, CeilFloorKind, Expr, Ident, Interval,
-    Subscript, TypedString, UnaryOperator, Value,
+    AccessExpr, Array, BinaryOperator, CaseWhen, CastKind, CeilFloorKind, DataType, Expr, Ident,
+    Interval, Subscript, TypedString, UnaryOperator, Value,
 };
 
 use super::{
@@ -27,6 +27,14 @@ impl Reader<'_> {
                 value,
                 uses_odbc_syntax: false,
             }) => {
+                // To MariaDB `JSON 'x'` is a column `json` that the result calls `x`.
+                let literal = matches!(
+                    data_type,
+                    DataType::Date | DataType::Time(None, _) | DataType::Timestamp(None, _)
+                );
+                if self.rules.dialect == SqlDialect::MariaDb && !literal {
+                    return Err(RefusedStatement::unlisted("such a literal"));
+                }
                 self.rules.check_type(data_type)?;
                 self.value(&value.value)
             }
@@ -213,6 +221,14 @@ impl Reader<'_> {
                 negated: _,
             }
             | Expr::Subquery(subquery) => self.query(subquery),
+            // To MariaDB they are calls of functions with these names.
+            Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_)
+                if self.rules.dialect == SqlDialect::MariaDb =>
+            {
+                Err(RefusedStatement::new(
+                    "such a `GROUP BY` is not MariaDB's; write `GROUP BY … WITH ROLLUP`",
+                ))
+            }
             Expr::GroupingSets(sets) | Expr::Cube(sets) | Expr::Rollup(sets) => {
                 sets.iter().try_for_each(|set| self.each(set))
             }
@@ -278,6 +294,12 @@ impl Reader<'_> {
         if self.rules.dialect == SqlDialect::MariaDb && name.starts_with('@') {
             return Err(RefusedStatement::unlisted("a variable of the session"));
         }
+        if self.rules.dialect == SqlDialect::MariaDb
+            && ident.quote_style.is_none()
+            && name == "default"
+        {
+            return Ok(());
+        }
         if postgres && self.scopes.is_empty() {
             return Err(no_table(&name));
         }
@@ -322,7 +344,7 @@ impl Reader<'_> {
             [table, column] => (self.scopes.named(table), column),
             [schema, table, column] => {
                 let wanted = TablePath {
-                    schema: (*schema != self.rules.schema).then(|| schema.clone()),
+                    schema: (!self.rules.is_usual(schema)).then(|| schema.clone()),
                     name: table.clone(),
                 };
                 (self.scopes.table(&wanted), column)

@@ -6,7 +6,7 @@ use sqlparser::ast::{
 };
 
 use super::{
-    Reader, RefusedStatement, Walked,
+    Reader, RefusedStatement, SqlDialect, Walked,
     scope::{Relation, Scope},
 };
 
@@ -36,6 +36,14 @@ impl Reader<'_> {
             else {
                 return Err(RefusedStatement::unlisted("such a join"));
             };
+            // MariaDB takes the word for the name of the table before it, and joins otherwise.
+            if self.rules.dialect == SqlDialect::MariaDb
+                && matches!(join_operator, JoinOperator::FullOuter(_))
+            {
+                return Err(RefusedStatement::new(
+                    "MariaDB has no `FULL JOIN`; write a `LEFT JOIN` and a `RIGHT JOIN` with `UNION`",
+                ));
+            }
             match constraint {
                 JoinConstraint::On(condition) => self.expression(condition)?,
                 JoinConstraint::Using(columns) => {
@@ -187,6 +195,16 @@ impl Reader<'_> {
         alias: Option<&TableAlias>,
     ) -> Result<Relation, RefusedStatement> {
         let parts = self.rules.parts(name)?;
+        if self.rules.dialect == SqlDialect::MariaDb
+            && name.to_string().eq_ignore_ascii_case("dual")
+        {
+            // Unquoted it is never a table.
+            return Ok(Relation {
+                alias: None,
+                table: None,
+                plain: false,
+            });
+        }
         let given = match parts.as_slice() {
             [name] => self.scopes.with.contains(name),
             _ => false,

@@ -2,16 +2,19 @@
 //! whole is refused, and everything that is understood must be on a list of harmless things.
 //!
 //! Nothing here asks a database. Read next: `text.rs` for what is refused before parsing,
-//! `canonical.rs` for what is sent instead of the text that came, `statement.rs` for the kinds of
-//! statements, `query.rs`, `from_clause.rs`, `expression.rs` and `calls.rs` for the walk over a
-//! statement's tree, `scope.rs` for whose column a name is.
+//! `canonical.rs` and `canonical_mariadb.rs` for what is sent instead of the text that came,
+//! `statement.rs` for the kinds of statements, `query.rs`, `from_clause.rs`, `expression.rs` and
+//! `calls.rs` for the walk over a statement's tree, `scope.rs` for whose column a name is.
 
 mod calls;
 mod canonical;
+mod canonical_mariadb;
+mod changed_table;
 mod column_types;
 mod expression;
 mod from_clause;
 mod functions;
+mod masks;
 mod name;
 mod query;
 mod refusal;
@@ -20,6 +23,8 @@ mod scope;
 mod statement;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_mariadb;
 mod text;
 mod touched;
 
@@ -29,11 +34,15 @@ use haft_contract::{Access, ops::StatementReading};
 use sqlparser::{
     dialect::{Dialect, MySqlDialect, PostgreSqlDialect, SQLiteDialect},
     parser::Parser,
-    tokenizer::TokenWithSpan,
+    tokenizer::{Token, TokenWithSpan},
 };
 
+pub(crate) use self::canonical_mariadb::UpdatedRows;
+pub(crate) use self::changed_table::{ChangeKind, ChangedTable, read_row_change};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) use self::functions::is_harmless;
+pub use self::masks::ColumnMasks;
+pub(crate) use self::masks::MaskedResult;
 #[cfg(feature = "sqlite")]
 pub(crate) use self::name::quoted;
 #[cfg(feature = "postgres")]
@@ -91,6 +100,8 @@ pub struct ReadingRules {
     pub functions: BTreeSet<String>,
     /// Whether statements that change data are taken.
     pub writable: bool,
+    /// Columns that queries return masked and do nothing else with.
+    pub masks: ColumnMasks,
 }
 
 /// What was read from one statement.
@@ -102,7 +113,14 @@ pub struct SqlReading {
     pub writes: bool,
     /// What only the database can tell from calls of functions that it has.
     pub called: CalledNames,
-    /// The statement to run: of PostgreSQL's, the words that were read, written once more.
+    /// Which columns of its result are masked.
+    pub(crate) masked: MaskedResult,
+    /// What it changes, if it does.
+    pub(crate) change: Option<ChangedTable>,
+    /// Which words find the rows of an `UPDATE`, where the database does not say which those are.
+    pub(crate) updated: Option<UpdatedRows>,
+    /// The statement to run, without what follows its last word: of PostgreSQL's and MariaDB's, the
+    /// words that were read, written once more.
     pub statement: String,
 }
 
@@ -111,6 +129,7 @@ impl SqlReading {
         StatementReading {
             accesses: self.accesses,
             writes: self.writes,
+            functions: self.called.listed.into_iter().collect(),
         }
     }
 }
@@ -120,13 +139,20 @@ pub fn read(rules: &ReadingRules, statement: &str) -> Result<SqlReading, Refused
     if statement.len() > MAX_STATEMENT_BYTES {
         return Err(RefusedStatement::too_long());
     }
-    let tokens = text::tokens(rules.dialect, statement)?;
+    let mut tokens = text::tokens(rules.dialect, statement)?;
+    if rules.dialect == SqlDialect::MariaDb {
+        tokens = canonical_mariadb::with_signs(tokens);
+    }
     if tokens.len() > MAX_TOKENS {
         return Err(RefusedStatement::too_long());
     }
     let canonical = match rules.dialect {
-        SqlDialect::Postgres => canonical::write(statement, &tokens)?,
-        SqlDialect::Sqlite | SqlDialect::MariaDb => statement.to_owned(),
+        SqlDialect::Postgres => (canonical::write(statement, &tokens)?, None),
+        SqlDialect::MariaDb => canonical_mariadb::write(statement, &tokens)?,
+        SqlDialect::Sqlite => {
+            let canonical = canonical::without_end(statement, &tokens);
+            (canonical.to_owned(), None)
+        }
     };
     if tokens.len() <= TOKENS_ON_THIS_STACK {
         return read_tokens(rules, tokens, canonical);
@@ -143,28 +169,44 @@ pub fn read(rules: &ReadingRules, statement: &str) -> Result<SqlReading, Refused
 fn read_tokens(
     rules: &ReadingRules,
     tokens: Vec<TokenWithSpan>,
-    canonical: String,
+    (canonical, updated): (String, Option<UpdatedRows>),
 ) -> Result<SqlReading, RefusedStatement> {
+    let is_question_mark = |token: &TokenWithSpan| matches!(token.token, Token::Question);
+    let has_question_mark = tokens.iter().any(is_question_mark);
     let parser = Parser::new(rules.dialect.parser()).with_recursion_limit(MAX_DEPTH);
     let mut parser = parser.with_tokens_with_locations(tokens);
-    let statements = parser.parse_statements().map_err(RefusedStatement::parse)?;
+    let statements = parser.parse_statements().map_err(|error| {
+        let refused = RefusedStatement::parse(error);
+        match rules.dialect {
+            SqlDialect::Postgres if has_question_mark => {
+                refused.with_hint("placeholders are written `$1`, `$2` in this database, not `?`")
+            }
+            _ => refused,
+        }
+    })?;
     let [statement] = statements.as_slice() else {
-        return Err(RefusedStatement::new(match statements.len() {
-            0 => "there is no statement",
-            _ => "there is more than one statement; send each in a call of its own",
-        }));
+        return Err(match statements.len() {
+            0 => RefusedStatement::new("there is no statement"),
+            _ => RefusedStatement::new("there is more than one statement")
+                .with_hint("send each in a call of its own"),
+        });
     };
     let mut reader = Reader {
         rules,
-        touched: TouchedObjects::default(),
+        touched: TouchedObjects::masking(&rules.masks),
         scopes: Scopes::default(),
+        is_outermost: false,
     };
-    let writes = reader.statement(statement)?;
+    let change = reader.statement(statement)?;
+    let masked = reader.touched.masked.result()?;
     Ok(SqlReading {
+        masked,
         accesses: reader.touched.accesses(&rules.source),
-        writes,
+        writes: change.is_some(),
+        change,
         called: reader.touched.into_called(),
         statement: canonical,
+        updated,
     })
 }
 
@@ -173,6 +215,8 @@ struct Reader<'r> {
     rules: &'r ReadingRules,
     touched: TouchedObjects,
     scopes: Scopes,
+    /// Whether the query that comes next is the statement itself, of which the result goes out.
+    is_outermost: bool,
 }
 
 /// What a walk over a part of the tree gives: the part is known and harmless, or a refusal.

@@ -71,6 +71,9 @@ impl ReadingRules {
                 "a name with letters beyond a to z must be quoted",
             )),
             (SqlDialect::Postgres, None) => Ok(text.to_ascii_lowercase()),
+            (SqlDialect::MariaDb, _) if text.chars().any(is_like_another) => Err(
+                RefusedStatement::new("a name with a letter that the server takes for another one"),
+            ),
             (SqlDialect::Sqlite | SqlDialect::MariaDb, _) => Ok(text.to_lowercase()),
         }
     }
@@ -96,9 +99,18 @@ impl ReadingRules {
         }
     }
 
+    /// Whether a folded name is that of the schema which accesses leave out.
+    pub(super) fn is_usual(&self, schema: &str) -> bool {
+        match self.dialect {
+            SqlDialect::MariaDb => schema == self.schema.to_lowercase(),
+            SqlDialect::Postgres | SqlDialect::Sqlite => schema == self.schema,
+        }
+    }
+
     /// A table by its name.
     pub(super) fn table(&self, name: &ObjectName) -> Result<TablePath, RefusedStatement> {
         let mut parts = self.parts(name)?;
+        let name_parts = name.0.as_slice();
         let (Some(name), schema) = (parts.pop(), parts.pop()) else {
             return Err(RefusedStatement::new("a table without a name"));
         };
@@ -108,9 +120,23 @@ impl ReadingRules {
                 shown(&name)
             )));
         }
+        // To most servers `CRM` is another database than `crm`, which accesses leave out.
+        let own = |ident: &Ident| {
+            ident.value != self.schema && ident.value.to_lowercase() == self.schema.to_lowercase()
+        };
+        if self.dialect == SqlDialect::MariaDb
+            && let [ObjectNamePart::Identifier(schema), _] = name_parts
+            && own(schema)
+        {
+            return Err(RefusedStatement::new(format!(
+                "write the database's name as the source has it, `{}`, or leave it out",
+                shown(&self.schema)
+            )));
+        }
         // An operator who names such a schema as the source's own wants it read.
         let system = |schema: &str| {
-            schema != self.schema && (SYSTEM_SCHEMAS.contains(&schema) || schema.starts_with("pg_"))
+            !self.is_usual(schema)
+                && (SYSTEM_SCHEMAS.contains(&schema) || schema.starts_with("pg_"))
         };
         let refused = match (self.dialect, schema.as_deref()) {
             (_, Some(schema)) if system(schema) => true,
@@ -137,7 +163,7 @@ impl ReadingRules {
                  `schema` lists tables and columns{allowed}"
             )));
         }
-        let schema = schema.filter(|schema| *schema != self.schema);
+        let schema = schema.filter(|schema| !self.is_usual(schema));
         Ok(TablePath { schema, name })
     }
 }
@@ -164,6 +190,17 @@ pub(crate) fn quoted(name: &str) -> String {
         return name.to_owned();
     }
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A letter that MariaDB folds to one of a to z, and characters it has no names of.
+fn is_like_another(c: char) -> bool {
+    let folded = |mut letters: std::char::ToUppercase| match (letters.next(), letters.next()) {
+        (Some(letter), None) => letter.is_ascii(),
+        _ => false,
+    };
+    let lower = c.to_lowercase().next();
+    !c.is_ascii()
+        && (c > '\u{ffff}' || folded(c.to_uppercase()) || lower.is_some_and(|c| c.is_ascii()))
 }
 
 /// Characters that turn the direction of text or take no room.

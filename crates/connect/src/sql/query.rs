@@ -46,12 +46,20 @@ impl Reader<'_> {
         {
             return Err(RefusedStatement::unlisted("a clause of the query"));
         }
+        // Queries within this one are not.
+        let is_outermost = std::mem::take(&mut self.is_outermost);
         let known = self.scopes.with.len();
         if let Some(with) = with {
             self.with(with)?;
         }
-        let scope = self.set_expression(body)?;
+        let scope = match body.as_ref() {
+            SetExpr::Select(select) => self.select(select, is_outermost)?,
+            body => self.set_expression(body)?,
+        };
         if let Some(order_by) = order_by {
+            if is_outermost {
+                self.ordered_by_columns(order_by)?;
+            }
             self.scopes.queries.push(scope.clone());
             let aliases = output_aliases(self, body)?;
             let walked = self.order_by(order_by, &aliases);
@@ -109,6 +117,7 @@ impl Reader<'_> {
                 return Err(RefusedStatement::unlisted("`FROM` of a `WITH`"));
             }
             let name = named(self, cte)?;
+            self.touched.gives(&name);
             // Without `RECURSIVE` SQLite knows the name within itself; its authorizer decides then.
             let own = !recursive && self.rules.dialect == SqlDialect::Sqlite;
             if own {
@@ -126,7 +135,7 @@ impl Reader<'_> {
     /// Returns what it read from, for the `ORDER BY` that follows it.
     fn set_expression(&mut self, body: &SetExpr) -> Result<Scope, RefusedStatement> {
         match body {
-            SetExpr::Select(select) => self.select(select),
+            SetExpr::Select(select) => self.select(select, false),
             SetExpr::Query(query) => self.query_scope(query),
             SetExpr::SetOperation {
                 left,
@@ -169,7 +178,7 @@ impl Reader<'_> {
         }
     }
 
-    fn select(&mut self, select: &Select) -> Result<Scope, RefusedStatement> {
+    fn select(&mut self, select: &Select, is_outermost: bool) -> Result<Scope, RefusedStatement> {
         let Select {
             select_token: _,
             optimizer_hints,
@@ -225,8 +234,12 @@ impl Reader<'_> {
             None | Some(Distinct::All | Distinct::Distinct) => {}
             Some(Distinct::On(expressions)) => self.each(expressions)?,
         }
-        for item in projection {
-            self.select_item(item)?;
+        if is_outermost {
+            self.result(select)?;
+        } else {
+            for item in projection {
+                self.select_item(item)?;
+            }
         }
         self.optional(selection.as_ref())?;
         let GroupByExpr::Expressions(grouped, modifiers) = group_by else {

@@ -7,19 +7,38 @@ use sqlparser::{parser::ParserError, tokenizer::TokenizerError};
 
 /// A statement that is not run because of what it says or because it is not understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RefusedStatement(String);
+pub struct RefusedStatement {
+    why: String,
+    hint: Option<String>,
+}
 
 /// The longest part of a statement that is repeated.
 const MAX_SHOWN: usize = 80;
 
 impl RefusedStatement {
     pub(crate) fn new(why: impl Into<String>) -> Self {
-        Self(why.into())
+        Self {
+            why: why.into(),
+            hint: None,
+        }
+    }
+
+    /// Says what to do next.
+    pub(super) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The source takes no changes.
+    pub(super) fn read_only(source: &str) -> Self {
+        Self::new(format!("the source `{source}` takes no changes")).with_hint(format!(
+            "its operator can let it take them: `writable = true` under `[sources.{source}]` in haft.toml"
+        ))
     }
 
     /// A kind of clause or expression that is on no list.
     pub(super) fn unlisted(what: &str) -> Self {
-        Self(format!("{what} is not among what statements may use here"))
+        Self::new(format!("{what} is not among what statements may use here"))
     }
 
     pub(super) fn too_long() -> Self {
@@ -30,14 +49,18 @@ impl RefusedStatement {
         match error {
             ParserError::RecursionLimitExceeded => Self::new("the statement nests too deeply"),
             ParserError::ParserError(said) | ParserError::TokenizerError(said) => {
-                Self(format!("the statement is not understood: {}", shown(&said)))
+                Self::misunderstood(&said)
             }
         }
     }
 
     pub(super) fn token(error: &TokenizerError) -> Self {
-        let said = shown(&error.message);
-        Self(format!("the statement is not understood: {said}"))
+        Self::misunderstood(&error.message)
+    }
+
+    fn misunderstood(said: &str) -> Self {
+        Self::new(format!("the statement is not understood: {}", shown(said)))
+            .with_hint("correct what stands there; only the database's usual SQL is understood")
     }
 }
 
@@ -53,7 +76,7 @@ pub(super) fn shown(text: &str) -> String {
 
 impl fmt::Display for RefusedStatement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.why)
     }
 }
 
@@ -61,6 +84,10 @@ impl std::error::Error for RefusedStatement {}
 
 impl From<RefusedStatement> for OpsError {
     fn from(refused: RefusedStatement) -> Self {
-        Self::new(ErrorKind::Denied, refused.0)
+        let error = Self::new(ErrorKind::Denied, refused.why);
+        match refused.hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
     }
 }

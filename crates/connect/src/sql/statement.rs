@@ -1,6 +1,8 @@
 //! The kinds of statements: a query, and where the source takes changes, one `INSERT`, `UPDATE` or
 //! `DELETE`. Every other kind is refused.
 
+use std::collections::BTreeSet;
+
 use sqlparser::ast::{
     Assignment, AssignmentTarget, ConflictTarget, Delete, DoUpdate, FromTable, Insert, ObjectName,
     OnConflict, OnConflictAction, OnInsert, Statement, TableFactor, TableObject, TableWithJoins,
@@ -8,34 +10,35 @@ use sqlparser::ast::{
 };
 
 use super::{
-    Reader, RefusedStatement, Walked,
+    ChangeKind, ChangedTable, Reader, RefusedStatement, SqlDialect, Walked,
     name::TablePath,
     refusal::shown,
     scope::{Relation, Scope},
 };
 
 impl Reader<'_> {
-    /// Reads a statement, and says whether it changes data.
-    pub(super) fn statement(&mut self, statement: &Statement) -> Result<bool, RefusedStatement> {
+    /// Reads a statement, and says what it changes, if anything.
+    pub(super) fn statement(
+        &mut self,
+        statement: &Statement,
+    ) -> Result<Option<ChangedTable>, RefusedStatement> {
         match statement {
             Statement::Query(query) => {
+                self.is_outermost = true;
                 self.query(query)?;
-                Ok(false)
+                Ok(None)
             }
             Statement::Insert(insert) => {
                 self.may_write()?;
-                self.insert(insert)?;
-                Ok(true)
+                self.insert(insert).map(Some)
             }
             Statement::Update(update) => {
                 self.may_write()?;
-                self.update(update)?;
-                Ok(true)
+                self.update(update).map(Some)
             }
             Statement::Delete(delete) => {
                 self.may_write()?;
-                self.delete(delete)?;
-                Ok(true)
+                self.delete(delete).map(Some)
             }
             other => {
                 let text = other.to_string();
@@ -53,13 +56,10 @@ impl Reader<'_> {
         if self.rules.writable {
             return Ok(());
         }
-        Err(RefusedStatement::new(format!(
-            "the source `{}` takes no changes",
-            self.rules.source
-        )))
+        Err(RefusedStatement::read_only(&self.rules.source))
     }
 
-    fn insert(&mut self, insert: &Insert) -> Walked {
+    fn insert(&mut self, insert: &Insert) -> Result<ChangedTable, RefusedStatement> {
         let Insert {
             insert_token: _,
             optimizer_hints,
@@ -126,10 +126,11 @@ impl Reader<'_> {
             self.query(source)?;
         }
         match on {
-            None => Ok(()),
-            Some(OnInsert::OnConflict(on)) => self.on_conflict(&table, on),
-            Some(_) => Err(RefusedStatement::unlisted("`ON DUPLICATE KEY`")),
+            None => {}
+            Some(OnInsert::OnConflict(on)) => self.on_conflict(&table, on)?,
+            Some(_) => return Err(RefusedStatement::unlisted("`ON DUPLICATE KEY`")),
         }
+        Ok(ChangedTable::new(&table, None, ChangeKind::Insert))
     }
 
     fn on_conflict(&mut self, table: &TablePath, on: &OnConflict) -> Walked {
@@ -168,7 +169,7 @@ impl Reader<'_> {
         }
     }
 
-    fn update(&mut self, update: &Update) -> Walked {
+    fn update(&mut self, update: &Update) -> Result<ChangedTable, RefusedStatement> {
         let Update {
             update_token: _,
             optimizer_hints,
@@ -191,7 +192,7 @@ impl Reader<'_> {
         if unlisted {
             return Err(RefusedStatement::unlisted("a clause of the `UPDATE`"));
         }
-        let changed = self.changed(table)?;
+        let (changed, called) = self.changed(table)?;
         match from {
             None => {}
             Some(
@@ -202,11 +203,16 @@ impl Reader<'_> {
                 }
             }
         }
-        self.assignments(&changed, assignments)?;
-        self.optional(selection.as_ref())
+        let columns = self.assignments(&changed, assignments)?;
+        self.optional(selection.as_ref())?;
+        Ok(ChangedTable::new(
+            &changed,
+            called,
+            ChangeKind::Update(columns),
+        ))
     }
 
-    fn delete(&mut self, delete: &Delete) -> Walked {
+    fn delete(&mut self, delete: &Delete) -> Result<ChangedTable, RefusedStatement> {
         let Delete {
             delete_token: _,
             optimizer_hints,
@@ -228,20 +234,28 @@ impl Reader<'_> {
         if unlisted {
             return Err(RefusedStatement::unlisted("a clause of the `DELETE`"));
         }
+        // There it names the tables to delete from once more.
+        if self.rules.dialect == SqlDialect::MariaDb && using.is_some() {
+            return Err(RefusedStatement::unlisted("a `DELETE` from several tables"));
+        }
         let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = from;
         let [table] = from.as_slice() else {
             return Err(RefusedStatement::unlisted("a `DELETE` from several tables"));
         };
-        let changed = self.changed(table)?;
+        let (changed, called) = self.changed(table)?;
         self.touched.writes_all(&changed);
         for table in using.iter().flatten() {
             self.table_with_joins(table)?;
         }
-        self.optional(selection.as_ref())
+        self.optional(selection.as_ref())?;
+        Ok(ChangedTable::new(&changed, called, ChangeKind::Delete))
     }
 
-    /// The one table that an `UPDATE` or `DELETE` names.
-    fn changed(&mut self, table: &TableWithJoins) -> Result<TablePath, RefusedStatement> {
+    /// The one table that an `UPDATE` or `DELETE` names, and its other name there.
+    fn changed(
+        &mut self,
+        table: &TableWithJoins,
+    ) -> Result<(TablePath, Option<String>), RefusedStatement> {
         let TableWithJoins { relation, joins } = table;
         if !joins.is_empty() {
             return Err(RefusedStatement::unlisted("a change of joined tables"));
@@ -261,32 +275,44 @@ impl Reader<'_> {
             None => None,
         };
         self.scopes.queries.push(Scope::default());
-        self.add(target(&table, alias));
-        Ok(table)
+        self.add(target(&table, alias.clone()));
+        Ok((table, alias))
     }
 
-    fn assignments(&mut self, table: &TablePath, assignments: &[Assignment]) -> Walked {
+    /// Reads assignments, and says to which columns.
+    fn assignments(
+        &mut self,
+        table: &TablePath,
+        assignments: &[Assignment],
+    ) -> Result<BTreeSet<String>, RefusedStatement> {
+        let mut assigned = BTreeSet::new();
         for Assignment { target, value } in assignments {
             match target {
-                AssignmentTarget::ColumnName(column) => self.writes_column(table, column)?,
+                AssignmentTarget::ColumnName(column) => {
+                    assigned.insert(self.writes_column(table, column)?);
+                }
                 AssignmentTarget::Tuple(columns) => {
                     for column in columns {
-                        self.writes_column(table, column)?;
+                        assigned.insert(self.writes_column(table, column)?);
                     }
                 }
             }
             self.expression(value)?;
         }
-        Ok(())
+        Ok(assigned)
     }
 
-    fn writes_column(&mut self, table: &TablePath, column: &ObjectName) -> Walked {
+    fn writes_column(
+        &mut self,
+        table: &TablePath,
+        column: &ObjectName,
+    ) -> Result<String, RefusedStatement> {
         let parts = self.rules.parts(column)?;
         let [column] = parts.as_slice() else {
             return Err(RefusedStatement::unlisted("a part of a column"));
         };
         self.touched.writes(table, column);
-        Ok(())
+        Ok(column.clone())
     }
 }
 

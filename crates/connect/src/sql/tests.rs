@@ -1,6 +1,6 @@
 //! What PostgreSQL understands differently than it looks, and the ordinary statements beside it.
 
-use haft_contract::Access;
+use haft_contract::{Access, ops::OpsError};
 
 use super::*;
 
@@ -11,19 +11,29 @@ fn rules() -> ReadingRules {
         schema: "public".to_owned(),
         functions: BTreeSet::new(),
         writable: true,
+        masks: ColumnMasks::default(),
     }
 }
 
 fn refusal(statement: &str) -> String {
-    match read(&rules(), statement) {
+    refusal_by(&rules(), statement)
+}
+
+/// Why a statement is refused by these rules.
+pub(super) fn refusal_by(rules: &ReadingRules, statement: &str) -> String {
+    match read(rules, statement) {
         Err(refused) => refused.to_string(),
         Ok(reading) => panic!("{statement}: {:?}", reading.accesses),
     }
 }
 
-/// The accesses without the source's name, those that write with a `!`.
 fn accesses(statement: &str) -> Vec<String> {
-    let reading = read(&rules(), statement).unwrap_or_else(|why| panic!("{statement}: {why}"));
+    accesses_by(&rules(), statement)
+}
+
+/// The accesses without the source's name, those that write with a `!`.
+pub(super) fn accesses_by(rules: &ReadingRules, statement: &str) -> Vec<String> {
+    let reading = read(rules, statement).unwrap_or_else(|why| panic!("{statement}: {why}"));
     let text = |access: &Access| {
         let Access::Database { source, writes } = access else {
             panic!("{access:?}");
@@ -32,6 +42,16 @@ fn accesses(statement: &str) -> Vec<String> {
         format!("{touched}{}", if *writes { "!" } else { "" })
     };
     reading.accesses.iter().map(text).collect()
+}
+
+#[test]
+fn a_question_mark_is_answered_with_how_placeholders_are_written() {
+    let hint = |statement: &str| {
+        let refused = OpsError::from(read(&rules(), statement).unwrap_err());
+        refused.hint().unwrap_or_default().to_owned()
+    };
+    assert!(hint("SELECT name FROM users WHERE id = ?").contains("`$1`"));
+    assert!(!hint("SELEC name FROM users").contains("`$1`"));
 }
 
 #[test]

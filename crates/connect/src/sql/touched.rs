@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use haft_contract::Access;
 
-use super::name::{TablePath, quoted};
+use super::{
+    masks::{ColumnMasks, MaskedUses},
+    name::{TablePath, quoted},
+};
 
 /// What stands for the rows of a table of which no column is read: counting them.
 const ROWS: &str = "(rows)";
@@ -16,13 +19,15 @@ const NOTHING: &str = "()";
 #[derive(Debug, Default)]
 pub(super) struct TouchedObjects {
     tables: BTreeMap<TablePath, TouchedTable>,
-    functions: BTreeSet<String>,
     called: CalledNames,
+    pub(super) masked: MaskedUses,
 }
 
 /// Names of which only the database can tell what they are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CalledNames {
+    /// Functions that the operator lists.
+    pub listed: BTreeSet<String>,
     /// Built-in functions that are called by their names without a schema.
     pub built_in: BTreeSet<String>,
     /// Columns that stand behind their table's name: schema if it is not the usual one, table, column.
@@ -31,6 +36,11 @@ pub struct CalledNames {
     pub fields: BTreeSet<String>,
     /// Schemas that tables are named with. To a rule one is what a table of its name is.
     pub schemas: BTreeSet<String>,
+    /// Tables: schema if it is not the usual one, and name. Which of several names that differ in case
+    /// alone one is, a plan does not tell.
+    pub tables: BTreeSet<(Option<String>, String)>,
+    /// Names that `WITH` gives. Where one ends and a table of its name begins, only the database knows.
+    pub given: BTreeSet<String>,
 }
 
 #[derive(Debug, Default)]
@@ -47,6 +57,14 @@ struct TouchedColumns {
 }
 
 impl TouchedObjects {
+    /// Nothing yet, of a source with these masks.
+    pub(super) fn masking(masks: &ColumnMasks) -> Self {
+        Self {
+            masked: MaskedUses::new(masks),
+            ..Self::default()
+        }
+    }
+
     /// Its rows are counted or walked over.
     pub(super) fn reads_rows(&mut self, table: &TablePath) {
         self.table(table).read.rows = true;
@@ -54,11 +72,13 @@ impl TouchedObjects {
 
     /// One column is read.
     pub(super) fn reads(&mut self, table: &TablePath, column: &str) {
+        self.masked.reads(table, column);
         self.table(table).read.some.insert(column.to_owned());
     }
 
     /// Every column is read.
     pub(super) fn reads_all(&mut self, table: &TablePath) {
+        self.masked.reads_all(table);
         self.table(table).read.all = true;
     }
 
@@ -74,7 +94,7 @@ impl TouchedObjects {
 
     /// A function that the operator lists is called.
     pub(super) fn calls(&mut self, function: &str) {
-        self.functions.insert(function.to_owned());
+        self.called.listed.insert(function.to_owned());
     }
 
     /// A built-in function is called without naming its schema.
@@ -93,9 +113,16 @@ impl TouchedObjects {
         self.called.fields.insert(field.to_owned());
     }
 
+    /// `WITH` gives this name.
+    pub(super) fn gives(&mut self, name: &str) {
+        self.called.given.insert(name.to_owned());
+    }
+
     pub(super) fn into_called(mut self) -> CalledNames {
-        let schemas = self.tables.into_keys().filter_map(|table| table.schema);
-        self.called.schemas.extend(schemas);
+        for table in self.tables.into_keys() {
+            self.called.schemas.extend(table.schema.clone());
+            self.called.tables.insert((table.schema, table.name));
+        }
         self.called
     }
 
@@ -121,7 +148,7 @@ impl TouchedObjects {
                 }
             }
         }
-        for function in &self.functions {
+        for function in &self.called.listed {
             found.insert((format!("{source}.{function}()"), false));
         }
         if found.is_empty() {

@@ -94,6 +94,14 @@ impl Allowed {
         allowed
     }
 
+    /// Also lets a statement say which rows it changed, by these columns.
+    pub(super) fn telling(mut self, table: &str, key: &[String]) -> Self {
+        let key = key.iter();
+        let key = key.map(|column| format!("{}.{}", written(table), written(column)));
+        self.read.extend(key);
+        self
+    }
+
     /// Sets SQLite's authorizer, after a look at what the file has. The flag is to be set once the
     /// statement is compiled.
     pub(super) fn guard(
@@ -237,7 +245,11 @@ impl Fence {
             } => {
                 let table = written(table_name);
                 let column = format!("{table}.{}", written(column_name));
-                direct && (self.allowed.written.contains(&column) || self.keeps_written(table_name))
+                // An `INSERT` that names no columns, and sets some of them on a conflict.
+                let whole = format!("{table}.*");
+                let named = [column, whole];
+                let named = named.iter().any(|name| self.allowed.written.contains(name));
+                direct && (named || self.keeps_written(table_name))
             }
             AuthAction::Pragma {
                 pragma_name,
@@ -358,6 +370,7 @@ mod tests {
             schema: "main".to_owned(),
             functions: BTreeSet::new(),
             writable: false,
+            masks: crate::sql::ColumnMasks::default(),
         };
         let allowed = Allowed::by("shop", &read(&rules, plan).unwrap());
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;

@@ -42,7 +42,8 @@ pub(super) struct OpenTransaction {
     pub(super) stop: StopSign,
 }
 
-fn open(path: &Path, purpose: OpenedFor) -> Result<Connection, OpsError> {
+/// Opens the file.
+pub(super) fn open(path: &Path, purpose: OpenedFor) -> Result<Connection, OpsError> {
     // Not by URI, which could ask for another mode.
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX
         | match purpose {

@@ -7,8 +7,12 @@
 
 mod authorizer;
 mod connection;
+mod keep_rows;
 mod limits;
 mod objects;
+mod put_back;
+mod row_table;
+mod row_values;
 mod run;
 mod schema;
 mod stop;

@@ -1,15 +1,19 @@
 //! Running a statement: rows are handed on from SQLite's thread in batches, and a change is committed
 //! only if it changed as many rows as expected.
 
-use std::{collections::BTreeSet, sync::atomic::Ordering, time::Duration};
+use std::{collections::BTreeSet, path::Path, sync::atomic::Ordering, time::Duration};
 
 use haft_contract::{
     ErrorKind,
     ops::{
-        DatabaseQuery, OpsError, StatementEnd, StatementEstimate, TableScan, TakeRows, WantedRows,
+        DatabaseQuery, KeepRows, OpsError, StatementEnd, StatementEstimate, TableScan, TakeRows,
+        WantedRows,
     },
 };
-use rusqlite::{Connection, Statement};
+use rusqlite::{
+    Connection, Statement,
+    hooks::{AuthContext, Authorization},
+};
 use serde_json::Value;
 use tokio::{sync::mpsc, time::Instant};
 
@@ -17,12 +21,17 @@ use super::{
     SqliteSource,
     authorizer::Allowed,
     connection::{OpenTransaction, OpenedFor},
-    failed, value,
+    failed,
+    keep_rows::{KeptRows, RowOffers, keeping},
+    row_table::RowTable,
+    value,
 };
 use crate::{
     batch::{BATCH_BYTES, BATCH_ROWS, RowSize},
     halt::Halt,
-    sql::SqlReading,
+    kept_rows::NOBODY_KEEPS,
+    parameter_count,
+    sql::{ChangedTable, SqlReading},
     statement_slot::StatementSlot,
 };
 
@@ -90,15 +99,32 @@ impl SqliteSource {
         &self,
         query: &DatabaseQuery<'_>,
         reading: &SqlReading,
-        expected: u64,
+        (expected, keeper): (u64, Option<&mut dyn KeepRows>),
         call: (&Halt, &StatementSlot),
     ) -> Result<StatementEnd, OpsError> {
         let prepared = prepared(query, reading);
-        let changed = self.work(OpenedFor::Writing, call, move |opened| {
-            change(opened, &prepared, expected)
+        let (offers, arriving) = mpsc::channel(1);
+        let offers = keeper.as_ref().map(|keeper| RowOffers {
+            limit: keeper.limit(),
+            offers,
         });
+        let (source, table) = (query.source.to_owned(), reading.change.clone());
+        let (path, tellable) = (self.path.clone(), reading.statement.clone());
+        let working = self.work(OpenedFor::Writing, call, move |opened| {
+            let wanted = WantedChange {
+                prepared: &prepared,
+                expected,
+                source: &source,
+                tellable: &tellable,
+                table: table.as_ref(),
+                path: &path,
+            };
+            change(opened, &wanted, offers.as_ref())
+        });
+        let (changed, not_kept) = keeping(working, keeper, arriving).await?;
         Ok(StatementEnd {
-            changed: Some(changed.await?),
+            changed: Some(changed),
+            not_kept,
             ..StatementEnd::default()
         })
     }
@@ -111,7 +137,14 @@ impl SqliteSource {
         call: (&Halt, &StatementSlot),
     ) -> Result<StatementEstimate, OpsError> {
         let prepared = prepared(query, reading);
+        let change = reading.change.clone();
         self.work(OpenedFor::SqlReading, call, move |opened| {
+            let not_kept = match &change {
+                Some(change) => {
+                    RowTable::of(&opened.connection, &change.table, &change.kind)?.err()
+                }
+                None => None,
+            };
             let text = format!("EXPLAIN QUERY PLAN {}", prepared.statement);
             let mut statement = prepare(&opened.connection, &text, &prepared)?;
             let mut rows = statement.raw_query();
@@ -124,6 +157,7 @@ impl SqliteSource {
                 rows: None,
                 scans: scans(&steps),
                 steps: steps.join("\n"),
+                not_kept,
             })
         })
         .await
@@ -171,12 +205,9 @@ fn prepare<'c>(
     compiled.store(true, Ordering::Relaxed);
     let wanted = statement.parameter_count();
     if prepared.parameters.len() != wanted {
-        return Err(OpsError::new(
-            ErrorKind::InvalidInput,
-            format!(
-                "the statement has {wanted} placeholders, and there are {} parameters",
-                prepared.parameters.len()
-            ),
+        return Err(parameter_count::wrong_count(
+            wanted,
+            prepared.parameters.len(),
         ));
     }
     for (index, parameter) in prepared.parameters.iter().enumerate() {
@@ -241,23 +272,40 @@ fn find_rows(
     Ok(())
 }
 
+/// A change as SQLite's thread gets it.
+struct WantedChange<'w> {
+    prepared: &'w PreparedStatement,
+    expected: u64,
+    source: &'w str,
+    /// The statement with nothing behind its last word.
+    tellable: &'w str,
+    table: Option<&'w ChangedTable>,
+    path: &'w Path,
+}
+
+/// Runs a change and commits it. Says how many rows it changed, and why they are not kept, if so.
 fn change(
     opened: &OpenTransaction,
-    prepared: &PreparedStatement,
-    expected: u64,
-) -> Result<u64, OpsError> {
+    wanted: &WantedChange<'_>,
+    offers: Option<&RowOffers>,
+) -> Result<(u64, Option<String>), OpsError> {
     let connection = &opened.connection;
     // Looked at before the authorizer is set.
-    let is_virtual = prepared.allowed.writes_to_virtual(connection)?;
+    let is_virtual = wanted.prepared.allowed.writes_to_virtual(connection)?;
+    let kept = match (offers, wanted.table) {
+        (Some(offers), Some(table)) => {
+            let of = (wanted.source, table);
+            KeptRows::of(connection, of, (wanted.expected, offers.limit))?
+        }
+        _ => Err(NOBODY_KEEPS.to_owned()),
+    };
     let before = connection.total_changes();
     // What fails is rolled back with the connection.
-    let changed = {
-        let mut statement = prepare(connection, &prepared.statement, prepared)?;
-        statement.raw_execute().map_err(|error| failed(&error))?
-    };
-    let changed = u64::try_from(changed).unwrap_or(u64::MAX);
+    let kept = run_change(connection, wanted, kept)?;
+    let changed = connection.changes();
     // Rows that references within the table changed with the others, which the statement does not report.
     let with_others = connection.total_changes().saturating_sub(before);
+    let expected = wanted.expected;
     if changed != expected {
         return Err(OpsError::new(
             ErrorKind::Conflict,
@@ -276,6 +324,56 @@ fn change(
             ),
         ));
     }
+    let not_kept = match (kept, offers) {
+        (Ok(_), _) if changed == 0 => None,
+        (Ok(kept), Some(offers)) => {
+            // What follows is not the statement's.
+            without_authorizer(connection)?;
+            match kept.changed(connection, wanted.path, changed)? {
+                Ok(rows) => {
+                    offers.offer(rows)?;
+                    None
+                }
+                Err(why) => Some(why),
+            }
+        }
+        (Ok(_), None) => None,
+        (Err(why), _) => Some(why),
+    };
     opened.commit()?;
-    Ok(changed)
+    Ok((changed, not_kept))
+}
+
+fn without_authorizer(connection: &Connection) -> Result<(), OpsError> {
+    let free = connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>);
+    free.map_err(|error| failed(&error))
+}
+
+/// Runs a change, and has it say which rows it changes if they are to be kept.
+fn run_change<'r>(
+    connection: &Connection,
+    wanted: &WantedChange<'_>,
+    kept: Result<KeptRows<'r>, String>,
+) -> Result<Result<KeptRows<'r>, String>, OpsError> {
+    let prepared = wanted.prepared;
+    let mut kept = match kept {
+        Ok(kept) => kept,
+        Err(why) => {
+            let mut statement = prepare(connection, &prepared.statement, prepared)?;
+            statement.raw_execute().map_err(|error| failed(&error))?;
+            return Ok(Err(why));
+        }
+    };
+    let (table, key) = (&kept.change.table, &kept.table.kept.key);
+    let told = PreparedStatement {
+        statement: prepared.statement.clone(),
+        parameters: prepared.parameters.clone(),
+        allowed: prepared.allowed.clone().telling(table, key),
+    };
+    let text = kept.table.telling(wanted.tellable);
+    let mut statement = prepare(connection, &text, &told)?;
+    Ok(match kept.run(&mut statement)? {
+        None => Ok(kept),
+        Some(why) => Err(why),
+    })
 }

@@ -9,6 +9,7 @@ use crate::support::{Like, SERVER, Shop};
 
 const POSTGRES: &str = include_str!("../../../../attacks/sql/postgres.toml");
 const SQLITE: &str = include_str!("../../../../attacks/sql/sqlite.toml");
+const MARIADB_ATTACKS: &str = include_str!("../../../../attacks/sql/mariadb.toml");
 const TWINS: &str = include_str!("../../../../attacks/sql/twins.toml");
 
 #[derive(Deserialize)]
@@ -29,6 +30,7 @@ struct Attack {
 struct Twins {
     postgres: Vec<Twin>,
     sqlite: Vec<Twin>,
+    mariadb: Vec<Twin>,
 }
 
 #[derive(Deserialize)]
@@ -222,4 +224,95 @@ async fn ordinary_questions_to_postgresql_are_answered() {
 async fn ordinary_questions_to_sqlite_are_answered() {
     let twins: Twins = toml::from_str(TWINS).unwrap();
     answer(&Shop::sqlite(Like::default()), &twins.sqlite).await;
+}
+
+/// Everything of the MariaDB server that an attack could change.
+pub(crate) fn state_of_mariadb(shop: &Shop) -> String {
+    let tables = shop.asked(
+        "SELECT concat('`', table_name, '`') FROM information_schema.tables
+        WHERE table_schema = database() AND table_type <> 'VIEW' ORDER BY 1",
+    );
+    let sums = format!("CHECKSUM TABLE {}", tables.replace('\n', ", "));
+    let objects = "SELECT count(*) FROM information_schema.tables UNION ALL
+        SELECT count(*) FROM information_schema.routines UNION ALL
+        SELECT count(*) FROM information_schema.events UNION ALL
+        SELECT count(*) FROM information_schema.triggers UNION ALL
+        SELECT md5(group_concat(user, host, Priv ORDER BY user, host)) FROM mysql.global_priv UNION ALL
+        SELECT count(*) FROM mysql.plugin UNION ALL
+        SELECT count(*) FROM mysql.table_stats";
+    let settings = "SELECT md5(group_concat(variable_name, variable_value ORDER BY variable_name))
+        FROM information_schema.global_variables WHERE variable_name NOT LIKE '%gtid%'";
+    let held = "SELECT count(*) FROM information_schema.innodb_trx UNION ALL
+        SELECT count(*) FROM information_schema.processlist WHERE user = 'agent' AND db = database()";
+    [&sums, objects, settings, held]
+        .map(|query| shop.asked(query))
+        .join("\n---\n")
+}
+
+/// A connection ends a moment after its statement.
+pub(crate) async fn wait_until_mariadb_is_idle(shop: &Shop) {
+    let count = "SELECT count(*) FROM information_schema.processlist WHERE user = 'agent' AND db = database()";
+    while shop.asked(count) != "0" {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "ci: needs MariaDB"]
+async fn no_attack_on_mariadb_writes_or_reads_beyond_the_plan() {
+    let shop = Shop::mariadb(Like::default());
+    let before = state_of_mariadb(&shop);
+    assert!(before.contains(".secrets\t"), "{before}");
+    let [by_text, by_plan, ran] = attack(&shop, MARIADB_ATTACKS).await;
+    println!("refused by text {by_text}, by the plan {by_plan}, ran {ran}");
+    assert!(by_text + by_plan + ran >= 150 && by_plan >= 30);
+    wait_until_mariadb_is_idle(&shop).await;
+    assert_eq!(state_of_mariadb(&shop), before);
+}
+
+/// With what the plan allows left out: the transaction alone.
+#[tokio::test]
+#[ignore = "ci: needs MariaDB"]
+async fn a_plan_that_names_everything_writes_nothing_in_mariadb_either() {
+    let shop = Shop::mariadb(Like::default());
+    let before = state_of_mariadb(&shop);
+    let attacks: Attacks = toml::from_str(MARIADB_ATTACKS).unwrap();
+    let mut ran = 0;
+    for Attack { statement, .. } in &attacks.attack {
+        ran += usize::from(shop.run(statement).await.is_ok());
+    }
+    assert!(ran >= 20, "{ran}");
+    wait_until_mariadb_is_idle(&shop).await;
+    assert_eq!(state_of_mariadb(&shop), before);
+}
+
+#[tokio::test]
+#[ignore = "ci: needs MariaDB"]
+async fn ordinary_questions_to_mariadb_are_answered() {
+    let twins: Twins = toml::from_str(TWINS).unwrap();
+    assert!(twins.mariadb.len() >= 60);
+    answer(&Shop::mariadb(Like::default()), &twins.mariadb).await;
+}
+
+/// The server gets the words that were read, and they mean what they meant. The driver looks for names
+/// of parameters in a text, and finds none in a string.
+#[tokio::test]
+#[ignore = "ci: needs MariaDB"]
+async fn a_statement_means_to_mariadb_what_was_read() {
+    let shop = Shop::mariadb(Like::default());
+    let statement = "SELECT 'a\\'b\\n', \"c\\\\\", 'it''s', '50\\%', 5--1, 1e1, 0xf + 0, ':x', '\\':y', 'a?', \
+        `name` AS `N``m:z` /* ' */ # '\n FROM users WHERE id=1;";
+    let (taken, _) = shop.run(statement).await.unwrap();
+    let expected = json!([[
+        "a'b\n", "c\\", "it's", "50\\%", 6, 10.0, 15, ":x", "':y", "a?", "name1"
+    ]]);
+    assert_eq!(json!(taken.rows), expected);
+    assert_eq!(taken.columns.last().unwrap(), "N`m:z");
+    // A modifier to the server, and a column to the parser: it is made one.
+    let modified = shop.run("SELECT SQL_CACHE email FROM users").await;
+    let error = modified.unwrap_err();
+    assert!(
+        error.message().contains("Unknown column 'SQL_CACHE'"),
+        "{error}"
+    );
 }

@@ -11,104 +11,142 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{Like, Shop, Taken, query};
 
-const SLOW: &str = "SELECT pg_sleep(1000)";
 const ENDLESS: &str =
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
 
-const RUNNING: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
-    AND usename = 'agent' AND query ~ 'FETCH|DECLARE'";
+/// A server, and the same questions in its own words.
+struct Server {
+    shop: Shop,
+    /// Statements that do not end by themselves: one waits, the other works.
+    slow: [&'static str; 2],
+    /// How many connections of the agent there are, and how many of them are at work.
+    running: &'static str,
+    active: &'static str,
+}
 
-fn slow() -> Like {
-    Like {
-        functions: &["pg_sleep"],
+/// Every kind of server. The operator lists what waits.
+fn servers(connections: usize) -> [Server; 2] {
+    let like = Like {
+        functions: &["pg_sleep", "sleep"],
+        connections,
         ..Like::default()
-    }
-}
-
-async fn until_running(shop: &Shop) {
-    let active = format!("{RUNNING} AND state = 'active'");
-    while shop.asked(&active) == "0" {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
-#[tokio::test]
-#[ignore = "ci: needs PostgreSQL"]
-async fn a_cancelled_statement_is_gone_from_the_server_before_its_end_is_told() {
-    let shop = Shop::postgres(slow());
-    for statement in [SLOW, ENDLESS] {
-        let cancel = CancellationToken::new();
-        let mut taken = Taken::default();
-        let running = shop.databases.query(query(statement, &cancel), &mut taken);
-        let cancelling = async {
-            until_running(&shop).await;
-            cancel.cancel();
-        };
-        let (ended, ()) = tokio::join!(running, cancelling);
-        // Looked at once, right away.
-        assert_eq!(shop.asked(RUNNING), "0", "{statement}");
-        let error = ended.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
-        assert_eq!(error.message(), "the statement was cancelled");
-    }
-}
-
-#[tokio::test]
-#[ignore = "ci: needs PostgreSQL"]
-async fn a_statement_past_its_deadline_is_gone_too() {
-    let shop = Shop::postgres(slow());
-    let cancel = CancellationToken::new();
-    let asked = DatabaseQuery {
-        within: Duration::from_millis(300),
-        ..query(SLOW, &cancel)
     };
-    let error = shop.run_as(asked).await.unwrap_err();
-    assert_eq!(shop.asked(RUNNING), "0");
-    assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    let postgres = Server {
+        shop: Shop::postgres(like.clone()),
+        slow: ["SELECT pg_sleep(1000)", ENDLESS],
+        running: "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+            AND usename = 'agent' AND query ~ 'FETCH|DECLARE'",
+        active: "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+            AND usename = 'agent' AND query ~ 'FETCH|DECLARE' AND state = 'active'",
+    };
+    let mariadb = Server {
+        shop: Shop::mariadb(like),
+        slow: [
+            "SELECT sleep(1000)",
+            "SELECT count(*) FROM seq_1_to_4000000000 WHERE seq % 7 = 8",
+        ],
+        running: "SELECT count(*) FROM information_schema.processlist WHERE user = 'agent' \
+            AND db = database()",
+        active: "SELECT count(*) FROM information_schema.processlist WHERE user = 'agent' \
+            AND db = database() AND command = 'Execute'",
+    };
+    [postgres, mariadb]
 }
 
-#[tokio::test]
-#[ignore = "ci: needs PostgreSQL"]
-async fn a_statement_whose_caller_went_away_does_not_go_on() {
-    let shop = Shop::postgres(slow());
-    let cancel = CancellationToken::new();
-    let mut taken = Taken::default();
-    {
-        let running = shop.databases.query(query(SLOW, &cancel), &mut taken);
-        tokio::select! {
-            _ = running => panic!("it sleeps"),
-            () = until_running(&shop) => {}
+impl Server {
+    async fn until_running(&self) {
+        while self.shop.asked(self.active) == "0" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
-    while shop.asked(RUNNING) != "0" {
-        tokio::time::sleep(Duration::from_millis(10)).await;
+
+    fn asked(&self) -> String {
+        self.shop.asked(self.running)
     }
 }
 
 #[tokio::test]
-#[ignore = "ci: needs PostgreSQL"]
-async fn waiting_for_a_connection_is_not_a_slow_statement() {
-    let shop = Shop::postgres(Like {
-        connections: 1,
-        ..slow()
-    });
-    let cancel = CancellationToken::new();
-    let mut taken = Taken::default();
-    let running = shop.databases.query(query(SLOW, &cancel), &mut taken);
-    let second = async {
-        until_running(&shop).await;
-        let never = CancellationToken::new();
+#[ignore = "ci: needs PostgreSQL and MariaDB"]
+async fn a_cancelled_statement_is_gone_from_the_server_before_its_end_is_told() {
+    for server in servers(4) {
+        for statement in server.slow {
+            let cancel = CancellationToken::new();
+            let mut taken = Taken::default();
+            let databases = &server.shop.databases;
+            let running = databases.query(query(statement, &cancel), &mut taken);
+            let cancelling = async {
+                server.until_running().await;
+                cancel.cancel();
+            };
+            let (ended, ()) = tokio::join!(running, cancelling);
+            // Looked at once, right away.
+            assert_eq!(server.asked(), "0", "{statement}");
+            let error = ended.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+            assert_eq!(error.message(), "the statement was cancelled");
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "ci: needs PostgreSQL and MariaDB"]
+async fn a_statement_past_its_deadline_is_gone_too() {
+    for server in servers(4) {
+        let cancel = CancellationToken::new();
         let asked = DatabaseQuery {
-            within: Duration::from_millis(200),
-            ..query("SELECT 1", &never)
+            within: Duration::from_millis(300),
+            ..query(server.slow[0], &cancel)
         };
-        let error = shop.run_as(asked).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable);
-        assert!(error.message().contains("not started"), "{error}");
-        cancel.cancel();
-    };
-    let (ended, ()) = tokio::join!(running, second);
-    assert_eq!(ended.unwrap_err().kind(), ErrorKind::Cancelled);
+        let error = server.shop.run_as(asked).await.unwrap_err();
+        assert_eq!(server.asked(), "0");
+        assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+        assert!(!error.message().contains("did not say"), "{error}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "ci: needs PostgreSQL and MariaDB"]
+async fn a_statement_whose_caller_went_away_does_not_go_on() {
+    for server in servers(4) {
+        let cancel = CancellationToken::new();
+        let mut taken = Taken::default();
+        {
+            let databases = &server.shop.databases;
+            let running = databases.query(query(server.slow[1], &cancel), &mut taken);
+            tokio::select! {
+                _ = running => panic!("it does not end"),
+                () = server.until_running() => {}
+            }
+        }
+        while server.asked() != "0" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "ci: needs PostgreSQL and MariaDB"]
+async fn waiting_for_a_connection_is_not_a_slow_statement() {
+    for server in servers(1) {
+        let cancel = CancellationToken::new();
+        let mut taken = Taken::default();
+        let databases = &server.shop.databases;
+        let running = databases.query(query(server.slow[0], &cancel), &mut taken);
+        let second = async {
+            server.until_running().await;
+            let never = CancellationToken::new();
+            let asked = DatabaseQuery {
+                within: Duration::from_millis(200),
+                ..query("SELECT 1", &never)
+            };
+            let error = server.shop.run_as(asked).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
+            assert!(error.message().contains("not started"), "{error}");
+            cancel.cancel();
+        };
+        let (ended, ()) = tokio::join!(running, second);
+        assert_eq!(ended.unwrap_err().kind(), ErrorKind::Cancelled);
+    }
 }
 
 #[tokio::test]

@@ -57,6 +57,23 @@ async fn weigh(
     (ended.map(|_| rows), grown)
 }
 
+/// Runs a statement whose result is too large: it ends, says why, and takes no memory.
+async fn ends_the_call(shop: &Shop, statement: &str, why: &str) {
+    let (ended, grown) = weigh(shop, statement).await;
+    let error = ended.err().unwrap();
+    assert_eq!(
+        error.kind(),
+        ErrorKind::LimitExceeded,
+        "{statement}: {error}"
+    );
+    assert!(error.message().contains(why), "{statement}: {error}");
+    assert!(grown < 64 * 1024, "{grown} kB");
+}
+
+/// A row that has more than a row may have, for both servers.
+const WIDE_ROW: &str = "SELECT repeat('0', 2000000), repeat('1', 2000000), repeat('2', 2000000), \
+    repeat('3', 2000000), repeat('4', 2000000)";
+
 /// A gigabyte in rows of three megabytes.
 const WIDE: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 350) \
     SELECT i, replace(printf('%.*c', 3000000, 'x'), 'y', i) FROM n";
@@ -97,15 +114,7 @@ async fn a_value_or_a_row_of_sqlite_that_is_too_large_ends_the_call() {
         ),
         (many.as_str(), "a row has more than"),
     ] {
-        let (ended, grown) = weigh(&shop, statement).await;
-        let error = ended.err().unwrap();
-        assert_eq!(
-            error.kind(),
-            ErrorKind::LimitExceeded,
-            "{statement}: {error}"
-        );
-        assert!(error.message().contains(why), "{statement}: {error}");
-        assert!(grown < 64 * 1024, "{grown} kB");
+        ends_the_call(&shop, statement, why).await;
     }
     for statement in [
         "SELECT id, length(blob) FROM large",
@@ -132,30 +141,53 @@ async fn wide_rows_of_postgresql_are_not_gathered() {
 #[ignore = "ci: needs PostgreSQL"]
 async fn a_value_or_a_row_of_postgresql_that_is_too_large_ends_the_call() {
     let shop = Shop::postgres(Like::default());
-    let many = "SELECT repeat('0', 2000000), repeat('1', 2000000), repeat('2', 2000000), \
-        repeat('3', 2000000), repeat('4', 2000000)";
     for (statement, why) in [
         (
             "SELECT repeat('x', 5000000) AS much",
             "column `much` has 5000000 bytes",
         ),
         ("SELECT repeat('x', 100000000)", "a row is too large"),
-        (many, "a row has more than"),
+        (WIDE_ROW, "a row has more than"),
     ] {
-        let (ended, grown) = weigh(&shop, statement).await;
-        let error = ended.err().unwrap();
-        assert_eq!(
-            error.kind(),
-            ErrorKind::LimitExceeded,
-            "{statement}: {error}"
-        );
-        assert!(error.message().contains(why), "{statement}: {error}");
-        assert!(grown < 64 * 1024, "{grown} kB");
+        ends_the_call(&shop, statement, why).await;
         let still = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'agent' AND query ~ 'FETCH' \
             AND datname = current_database()";
         assert_eq!(shop.asked(still), "0", "{statement}");
     }
     let part = "SELECT length(repeat('x', 100000000)), substr(repeat('x', 9000000), 1, 3)";
+    weigh(&shop, part).await.0.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "ci: needs MariaDB"]
+async fn wide_rows_of_mariadb_are_not_gathered() {
+    let shop = Shop::mariadb(Like::default());
+    let statement = "SELECT IF(seq < 900, 'x', repeat('x', 3000000)) FROM seq_1_to_1000";
+    let (weighed, grown) = weigh(&shop, statement).await;
+    let weighed = weighed.unwrap();
+    assert_eq!(weighed.bytes, 899 + 101 * 3_000_000);
+    assert!(weighed.largest < 3_001_000);
+    assert!(grown < 64 * 1024, "{grown} kB");
+}
+
+#[tokio::test]
+#[ignore = "ci: needs MariaDB"]
+async fn a_value_or_a_row_of_mariadb_that_is_too_large_ends_the_call() {
+    let shop = Shop::mariadb(Like::default());
+    let message = "SELECT repeat('0', 6000000), repeat('1', 6000000), repeat('2', 6000000)";
+    for (statement, why) in [
+        (
+            "SELECT repeat('x', 5000000) AS much",
+            "column `much` has 5000000 bytes",
+        ),
+        (message, "a row is too large"),
+        (WIDE_ROW, "a row has more than"),
+    ] {
+        ends_the_call(&shop, statement, why).await;
+        let still = "SELECT count(*) FROM information_schema.processlist WHERE user = 'agent' AND db = database()";
+        assert_eq!(shop.asked(still), "0", "{statement}");
+    }
+    let part = "SELECT length(repeat('x', 9000000)), substr(repeat('x', 9000000), 1, 3)";
     weigh(&shop, part).await.0.unwrap();
 }
 

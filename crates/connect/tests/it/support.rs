@@ -10,7 +10,8 @@ use std::{
 use haft_connect::{
     Databases,
     settings::{
-        DEFAULT_CONNECTIONS, EngineSettings, PostgresSettings, SourceSettings, SqliteSettings,
+        DEFAULT_CONNECTIONS, EngineSettings, MariaDbSettings, PostgresSettings, SourceSettings,
+        SqliteSettings,
     },
 };
 use haft_contract::{
@@ -18,7 +19,7 @@ use haft_contract::{
     ops::{DatabaseOps as _, DatabaseQuery, OpsError, StatementEnd, TakeRows, WantedRows},
     secret::{ReadSecret, Secret, SecretReference},
 };
-use haft_testkit::postgres_server::PostgresServer;
+use haft_testkit::{mariadb_server::MariaDbServer, postgres_server::PostgresServer};
 use rusqlite::Connection;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -30,6 +31,18 @@ pub(crate) static SERVER: LazyLock<PostgresServer> = LazyLock::new(|| {
     server.sql(
         "CREATE ROLE agent LOGIN; CREATE ROLE strong LOGIN SUPERUSER; \
         CREATE ROLE files LOGIN IN ROLE pg_read_server_files; CREATE ROLE holder LOGIN",
+    );
+    server
+});
+
+/// The same of MariaDB. Roles and the database `evil` are the server's.
+pub(crate) static MARIADB: LazyLock<MariaDbServer> = LazyLock::new(|| {
+    let server = MariaDbServer::start();
+    server.sql(
+        "CREATE USER agent@localhost, strong@localhost, files@localhost, holder@localhost; \
+        GRANT ALL ON *.* TO strong@localhost WITH GRANT OPTION; GRANT FILE ON *.* TO files@localhost; \
+        CREATE DATABASE evil; CREATE TABLE evil.users (name text, email text); \
+        INSERT INTO evil.users VALUES ('x', 'SECRET-EVIL')",
     );
     server
 });
@@ -73,6 +86,45 @@ const POSTGRES_TABLES: &str = "
     GRANT ALL ON ALL TABLES IN SCHEMA public, evil TO agent;
     GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO agent; GRANT ALL ON SCHEMA evil TO agent";
 
+/// Runs as `root`, a statement up to each end of a line behind `;`. The agent's role may change
+/// everything, so that only Haft stands between.
+const MARIADB_TABLES: &str = "
+    CREATE TABLE users (id int PRIMARY KEY, name varchar(100), email varchar(100), country char(2),
+        active boolean, score decimal(10, 2), json json, profile json,
+        created_at datetime DEFAULT '2026-01-01', UNIQUE KEY (email));
+    CREATE SEQUENCE numbers;
+    CREATE TABLE orders (id int PRIMARY KEY, user_id int, total decimal(10, 2), status varchar(20),
+        items json, created_at datetime DEFAULT '2026-01-02', KEY (user_id));
+    CREATE TABLE products (id int PRIMARY KEY, name varchar(100), price decimal(10, 2),
+        category varchar(50), stock int, FULLTEXT KEY (name));
+    CREATE TABLE order_items (order_id int, product_id int, quantity int, price decimal(10, 2));
+    CREATE TABLE events (id int, user_id int, kind varchar(20), created_at timestamp NULL, data json);
+    CREATE TABLE secrets (token varchar(100));
+    CREATE TABLE notes (id int PRIMARY KEY, body text) ENGINE = MyISAM;
+    CREATE TABLE past (id int PRIMARY KEY, body varchar(100)) WITH SYSTEM VERSIONING;
+    CREATE VIEW active_users AS SELECT id, name FROM users WHERE active;
+    CREATE FUNCTION wipe_all() RETURNS int MODIFIES SQL DATA
+        BEGIN DELETE FROM users; RETURN 1; END;
+    CREATE FUNCTION count_of(name varchar(10)) RETURNS varchar(100) READS SQL DATA
+        RETURN (SELECT token FROM secrets);
+    CREATE PROCEDURE wipe() DELETE FROM users;
+    INSERT INTO users (id, name, email, country, active, score, json, profile)
+        SELECT seq, concat('name', seq), concat('SECRET-', seq, '@example.com'),
+            elt(seq % 3 + 1, 'DE', 'FR', 'JP'), seq % 2 = 0, seq * 1.5, '\"SECRET-JSON\"',
+            '{\"plan\": \"pro\", \"address\": {\"city\": \"X\"}}' FROM seq_1_to_12;
+    INSERT INTO orders (id, user_id, total, status, items)
+        SELECT seq, seq % 12 + 1, seq * 10.5, 'paid', '[{\"sku\": \"a\"}]' FROM seq_1_to_30;
+    INSERT INTO products SELECT seq, concat('product ', seq), seq * 2.5, 'tools', seq FROM seq_1_to_5;
+    INSERT INTO order_items SELECT seq, seq % 5 + 1, seq, 2.5 FROM seq_1_to_30;
+    INSERT INTO events SELECT seq, 1, 'view', now(), '{\"page\": \"/\"}' FROM seq_1_to_9;
+    INSERT INTO secrets VALUES ('SECRET-TOKEN');
+    INSERT INTO notes VALUES (1, 'SECRET-NOTE');
+    INSERT INTO past VALUES (1, 'SECRET-PAST');
+    UPDATE past SET body = 'now'";
+
+const MARIADB_GRANTS: &str = "GRANT ALTER, CREATE, CREATE ROUTINE, CREATE TEMPORARY TABLES, CREATE VIEW, DELETE, DROP, EVENT, EXECUTE, \
+    INDEX, INSERT, LOCK TABLES, REFERENCES, SELECT, SHOW VIEW, TRIGGER, UPDATE, DELETE HISTORY";
+
 const SQLITE_TABLES: &str = "
     CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT, email TEXT, country TEXT, tags TEXT,
         profile TEXT, created_at TEXT DEFAULT '2026-01-01', active INTEGER DEFAULT 1);
@@ -96,6 +148,8 @@ pub(crate) struct Like {
     pub(crate) writable: bool,
     pub(crate) connections: usize,
     pub(crate) max_cost: Option<u64>,
+    pub(crate) max_rows: Option<u64>,
+    pub(crate) masks: &'static [&'static str],
     pub(crate) functions: &'static [&'static str],
     pub(crate) also_changes: &'static [&'static str],
     pub(crate) schema: &'static str,
@@ -108,6 +162,8 @@ impl Default for Like {
             writable: false,
             connections: DEFAULT_CONNECTIONS,
             max_cost: None,
+            max_rows: None,
+            masks: &[],
             functions: &[],
             also_changes: &[],
             schema: "public",
@@ -121,6 +177,8 @@ pub(crate) struct Shop {
     pub(crate) databases: Databases,
     /// Its name on the PostgreSQL server.
     pub(crate) database: Option<String>,
+    /// Its name on the MariaDB server.
+    pub(crate) mariadb: Option<String>,
     pub(crate) file: Option<PathBuf>,
     _folder: Option<TempDir>,
 }
@@ -142,10 +200,11 @@ fn settings(engine: EngineSettings, like: &Like) -> SourceSettings {
         name: "shop".to_owned(),
         engine,
         writable: like.writable,
+        masks: names(like.masks),
         functions: names(like.functions),
         connections: like.connections,
         max_cost: like.max_cost,
-        max_rows: None,
+        max_rows: like.max_rows,
     }
 }
 
@@ -170,6 +229,39 @@ impl Shop {
         Self {
             databases: databases.unwrap(),
             database: Some(database),
+            mariadb: None,
+            file: None,
+            _folder: None,
+        }
+    }
+
+    pub(crate) fn mariadb(like: Like) -> Self {
+        let database = MARIADB.new_database();
+        MARIADB.sql_in(
+            &database,
+            &format!("DELIMITER $$\n{}", MARIADB_TABLES.replace(";\n", "$$\n")),
+        );
+        for of in [database.as_str(), "evil"] {
+            for role in ["agent", "files"] {
+                MARIADB.sql(&format!("{MARIADB_GRANTS} ON {of}.* TO {role}@localhost"));
+            }
+        }
+        Self::mariadb_in(database, like)
+    }
+
+    /// The same in a database that is there.
+    pub(crate) fn mariadb_in(database: String, like: Like) -> Self {
+        let engine = EngineSettings::MariaDb(MariaDbSettings {
+            address: MARIADB.url_of(like.role, &database),
+            password: None,
+            ca_file: None,
+            encrypted: true,
+        });
+        let databases = Databases::new(vec![settings(engine, &like)], Arc::new(NoSecrets));
+        Self {
+            databases: databases.unwrap(),
+            database: None,
+            mariadb: Some(database),
             file: None,
             _folder: None,
         }
@@ -185,6 +277,7 @@ impl Shop {
         Self {
             databases: databases.unwrap(),
             database: None,
+            mariadb: None,
             file: Some(file),
             _folder: Some(folder),
         }
@@ -199,6 +292,9 @@ impl Shop {
 
     /// Asks the database itself, as its owner.
     pub(crate) fn asked(&self, statement: &str) -> String {
+        if let Some(database) = &self.mariadb {
+            return MARIADB.sql_in(database, statement);
+        }
         match (&self.database, &self.file) {
             (Some(database), _) => SERVER.sql_in(database, statement),
             (None, Some(file)) => {

@@ -68,12 +68,28 @@ async fn rows_are_seen_as_they_come_and_returned() {
 async fn a_statement_that_is_not_understood_is_denied_and_says_why() {
     let log = EventLog::new();
     let (harness, _shop) = harness(Like::default(), &log);
-    for (statement, why) in [
-        ("PRAGMA user_version = 1", "not a statement that runs here"),
-        ("SELECT 1; DELETE FROM users", "more than one statement"),
-        ("SELECT load_extension('x')", "`load_extension`"),
-        ("DELETE FROM users", "takes no changes"),
-        ("SELECT FROM WHERE", "not understood"),
+    for (statement, why, next) in [
+        (
+            "PRAGMA user_version = 1",
+            "not a statement that runs here",
+            "one plain query",
+        ),
+        (
+            "SELECT 1; DELETE FROM users",
+            "more than one statement",
+            "each in a call of its own",
+        ),
+        (
+            "SELECT load_extension('x')",
+            "`load_extension`",
+            "one plain query",
+        ),
+        (
+            "DELETE FROM users",
+            "takes no changes",
+            "`writable = true` under `[sources.shop]`",
+        ),
+        ("SELECT FROM WHERE", "not understood", "correct what stands"),
     ] {
         let outcome = harness
             .fail("database_query", json!({"query": statement}))
@@ -86,6 +102,8 @@ async fn a_statement_that_is_not_understood_is_denied_and_says_why() {
             error.message
         );
         assert_eq!(error.at.as_deref(), Some("/query"));
+        let hint = error.hint.as_deref().unwrap_or_default();
+        assert!(hint.contains(next), "{statement}: {hint}");
     }
     let input = json!({"query": "SELECT 1", "source": "other"});
     let outcome = harness.fail("database_query", input).await;
@@ -150,11 +168,13 @@ async fn tables_are_shown() {
 async fn shown(shop: &Shop, input: serde_json::Value) -> String {
     let like = Like {
         writable: true,
+        functions: &["rated"],
         ..Like::default()
     };
-    let databases = Arc::new(match &shop.database {
-        Some(database) => Shop::postgres_in(database.clone(), like).databases,
-        None => shop.again(&like),
+    let databases = Arc::new(match (&shop.database, &shop.mariadb) {
+        (Some(database), _) => Shop::postgres_in(database.clone(), like).databases,
+        (None, Some(database)) => Shop::mariadb_in(database.clone(), like).databases,
+        (None, None) => shop.again(&like),
     });
     let reader: Arc<dyn ReadStatement> = Arc::<haft_connect::Databases>::clone(&databases);
     let (mut operations, _) = memory::operations();
@@ -170,7 +190,7 @@ async fn shown(shop: &Shop, input: serde_json::Value) -> String {
 }
 
 #[tokio::test]
-#[ignore = "ci: needs PostgreSQL"]
+#[ignore = "ci: needs PostgreSQL and MariaDB"]
 async fn a_person_is_shown_what_the_database_expects() {
     let writable = || Like {
         writable: true,
@@ -178,6 +198,8 @@ async fn a_person_is_shown_what_the_database_expects() {
     };
     let (postgres, sqlite) = (Shop::postgres(writable()), Shop::sqlite(writable()));
     postgres.asked("ANALYZE orders");
+    let mariadb = Shop::mariadb(writable());
+    mariadb.asked("ANALYZE TABLE orders, users");
     let update =
         json!({"query": "UPDATE orders SET status = 'late' WHERE id <= 13", "expect_rows": 13});
     let found = shown(&postgres, update.clone()).await;
@@ -190,6 +212,25 @@ async fn a_person_is_shown_what_the_database_expects() {
     }
     let late = "SELECT count(*) FROM orders WHERE status = 'late'";
     assert_eq!(postgres.asked(late), "0");
+    let found = shown(&mariadb, update.clone()).await;
+    for part in [
+        "expects to change about 1",
+        "unless it changes exactly 13 rows",
+    ] {
+        assert!(found.contains(part), "{found}");
+    }
+    assert_eq!(mariadb.asked(late), "0");
+    let found = shown(
+        &mariadb,
+        json!({"query": "SELECT name FROM users WHERE score > 3"}),
+    )
+    .await;
+    for part in [
+        "expects to find about 12",
+        "the whole of `users` (about 12 rows)",
+    ] {
+        assert!(found.contains(part), "{found}");
+    }
     let read = json!({"query": "SELECT name FROM users WHERE id = $1", "params": [3]});
     let found = shown(&postgres, read).await;
     assert!(found.contains("expects to find about"), "{found}");
@@ -204,4 +245,27 @@ async fn a_person_is_shown_what_the_database_expects() {
     )
     .await;
     assert!(found.contains("to read no table as a whole"), "{found}");
+}
+
+/// PostgreSQL runs what never changes while it plans a statement.
+#[tokio::test]
+#[ignore = "ci: needs PostgreSQL"]
+async fn nothing_that_the_operator_lists_runs_before_a_person_answers() {
+    let shop = Shop::postgres(Like::default());
+    shop.asked(
+        "CREATE FUNCTION rated(int) RETURNS int IMMUTABLE LANGUAGE plpgsql
+        AS 'BEGIN RAISE EXCEPTION ''it ran''; END'",
+    );
+    for (statement, rows) in [
+        ("SELECT name FROM users WHERE id = rated(1)", None),
+        ("DELETE FROM users WHERE id = rated(1)", Some(3)),
+    ] {
+        let input = json!({"query": statement, "expect_rows": rows});
+        let found = shown(&shop, input).await;
+        assert!(!found.contains("it ran"), "{statement}: {found}");
+        assert!(
+            found.contains("was not asked what it expects: that may already run `rated`"),
+            "{statement}: {found}"
+        );
+    }
 }

@@ -129,6 +129,14 @@ pub trait Ledger: Send + Sync {
     /// where it is not known, and then [`Ledger::providers_used`] is asked.
     fn used_mark(&self, tenant: &TenantId, session: &SessionId) -> Option<u64>;
 
+    /// Whether a text holds the value of a secret that this ledger keeps out of what it stores, as it
+    /// is or thinly disguised: encoded, or cut into pieces by punctuation. A ledger that knows no
+    /// secrets says no.
+    fn holds_secret(&self, text: &str) -> bool {
+        let _ = text;
+        false
+    }
+
     /// Waits until everything appended so far is durable.
     fn flush(&self) -> BoxFuture<'_, Result<(), LedgerError>>;
 }
@@ -239,7 +247,8 @@ pub trait History: Send + Sync {
 
     /// What these calls did to files, in the order it happened: every
     /// [`PreimageKept`](crate::CallEvent::PreimageKept),
-    /// [`FileChanged`](crate::CallEvent::FileChanged) and
+    /// [`FileChanged`](crate::CallEvent::FileChanged),
+    /// [`RowsChanged`](crate::CallEvent::RowsChanged) and
     /// [`ChangesScanned`](crate::CallEvent::ChangesScanned), and nothing else. Calls the tenant
     /// does not have add nothing.
     fn changes<'a>(

@@ -4,8 +4,8 @@ use std::{fmt, net::IpAddr, sync::Arc};
 
 use super::{Grant, GrantId, GrantKey, GrantProposal};
 use crate::{
-    effects::Effects, identity::Principal, label::Labels, masks::Masks, name::ToolKey,
-    plan::SealedPlan, preview::CommandPreview, spec::ActionSpec,
+    access::SoleAccess, effects::Effects, identity::Principal, label::Labels, masks::Masks,
+    name::ToolKey, plan::SealedPlan, preview::CommandPreview, spec::ActionSpec,
 };
 
 /// Decides about plans. Pure: no I/O, no clock, the same answer for the same question.
@@ -93,6 +93,8 @@ pub struct ToolFacts<'a> {
     pub actions: &'a [ActionSpec],
     /// Its usual effects.
     pub effects: Effects,
+    /// The one kind of thing that its plans name, if they never name another.
+    pub touches: Option<SoleAccess>,
 }
 
 /// The three answers, ordered from loosest to strictest.

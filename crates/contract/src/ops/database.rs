@@ -9,7 +9,7 @@ use std::{fmt, time::Duration};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::OpsError;
+use super::{KeepRows, OpsError, PutBackRows, RowChange, RowsPutBack};
 use crate::{access::Access, future::BoxFuture};
 
 /// Databases of a workspace.
@@ -21,11 +21,20 @@ pub trait DatabaseOps: ReadStatement {
         rows: &'a mut dyn TakeRows,
     ) -> BoxFuture<'a, Result<StatementEnd, OpsError>>;
 
-    /// Says what the database expects a statement to cost, without running it.
+    /// Says what the database expects a statement to cost, without running it. A preview asks this of
+    /// no statement that calls [functions](StatementReading::functions) which the operator lists.
     fn explain<'a>(
         &'a self,
         query: DatabaseQuery<'a>,
     ) -> BoxFuture<'a, Result<StatementEstimate, OpsError>>;
+
+    /// Takes back what a statement did to rows, as a change of its own. A row that is not what the
+    /// statement left stays as it is.
+    fn put_back<'a>(
+        &'a self,
+        request: PutBackRows<'a>,
+        keeper: &'a mut dyn KeepRows,
+    ) -> BoxFuture<'a, Result<RowsPutBack, OpsError>>;
 
     /// Lists tables and columns.
     fn schema<'a>(
@@ -42,6 +51,9 @@ pub trait ReadStatement: Send + Sync {
     /// What a statement touches. Fails with [`ErrorKind::Denied`](crate::ErrorKind::Denied) unless
     /// every part of it is understood and known to be harmless where it only reads.
     fn read_statement(&self, source: &str, statement: &str) -> Result<StatementReading, OpsError>;
+
+    /// What taking a change back touches. Fails if the source takes no changes.
+    fn read_row_change(&self, change: &RowChange) -> Result<StatementReading, OpsError>;
 }
 
 /// A database as models and people know it.
@@ -62,6 +74,8 @@ pub struct StatementReading {
     pub accesses: Vec<Access>,
     /// Whether it changes data.
     pub writes: bool,
+    /// The functions it calls that the operator lists. A database may run them to say what it expects.
+    pub functions: Vec<String>,
 }
 
 /// One statement.
@@ -91,6 +105,12 @@ pub trait TakeRows: Send {
 
     /// Takes the next rows, and says whether it wants more.
     fn rows(&mut self, rows: Vec<Vec<Value>>) -> BoxFuture<'_, WantedRows>;
+
+    /// What keeps the rows that a change replaces. The runtime has one for every call; what a tool
+    /// gives is not used.
+    fn keeper(&mut self) -> Option<&mut dyn KeepRows> {
+        None
+    }
 }
 
 /// Whether more rows are wanted.
@@ -107,6 +127,8 @@ pub enum WantedRows {
 pub struct StatementEnd {
     /// How many rows it changed.
     pub changed: Option<u64>,
+    /// Why what it changed cannot be taken back, if it cannot.
+    pub not_kept: Option<String>,
     /// Whether it was stopped because no more rows were wanted.
     pub stopped: bool,
     /// What the database had expected.
@@ -124,6 +146,8 @@ pub struct StatementEstimate {
     pub steps: String,
     /// The tables of which it would read every row.
     pub scans: Vec<TableScan>,
+    /// Why what it changes could not be taken back, as far as the database's definitions say.
+    pub not_kept: Option<String>,
 }
 
 /// A table of which a database would read every row.
@@ -190,6 +214,8 @@ pub struct ColumnSummary {
 impl fmt::Display for StatementEstimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.cost, self.rows) {
+            (Some(cost), Some(1)) => write!(f, "cost {cost}, about 1 row"),
+            (None, Some(1)) => f.write_str("about 1 row"),
             (Some(cost), Some(rows)) => write!(f, "cost {cost}, about {rows} rows"),
             (Some(cost), None) => write!(f, "cost {cost}"),
             (None, Some(rows)) => write!(f, "about {rows} rows"),

@@ -41,6 +41,8 @@ pub enum DocumentKind {
     Markdown,
     /// Any other text.
     Plain,
+    /// A PDF.
+    Pdf,
 }
 
 /// What a document is to become.
@@ -50,7 +52,7 @@ pub enum DocumentForm {
     Markdown,
     /// Its main content as text without marks.
     Text,
-    /// Its source, decoded.
+    /// Its source, decoded. That of a PDF is no text: it becomes what [`DocumentForm::Text`] is.
     Raw,
 }
 
@@ -63,7 +65,8 @@ pub struct DocumentText {
     pub title: Option<String>,
     /// The language it says it is in.
     pub language: Option<String>,
-    /// How the text was made: `server_markdown`, `main_content`, `whole_page` or `source`.
+    /// How the text was made: `server_markdown`, `main_content`, `whole_page`, `embedded_text`,
+    /// `source` or `pdf_text`.
     pub extractor: String,
     /// How much of the page's text was kept, from 0 to 1.
     pub kept_ratio: f64,
@@ -71,7 +74,7 @@ pub struct DocumentText {
     pub charset: String,
     /// Its headings, in order.
     pub headings: Vec<DocumentHeading>,
-    /// What was left out because of a limit.
+    /// What was left out, and why.
     pub cut: Vec<String>,
     /// Whether it has next to no text because scripts build it.
     pub is_shell: bool,

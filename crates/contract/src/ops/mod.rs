@@ -14,6 +14,8 @@ mod net;
 mod process;
 mod refusal;
 mod repository;
+mod row_change;
+mod row_change_text;
 mod search;
 mod world;
 
@@ -27,6 +29,8 @@ pub use net::*;
 pub use process::*;
 pub use refusal::*;
 pub use repository::*;
+pub use row_change::*;
+pub use row_change_text::*;
 pub use search::*;
 pub use world::*;
 
@@ -199,6 +203,7 @@ pub struct OpsError {
     kind: ErrorKind,
     message: String,
     path: Option<WorkPath>,
+    hint: Option<String>,
 }
 
 impl OpsError {
@@ -208,7 +213,15 @@ impl OpsError {
             kind,
             message: message.into(),
             path: None,
+            hint: None,
         }
+    }
+
+    /// Says what to do next.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
     }
 
     /// Names the path it is about.
@@ -232,6 +245,11 @@ impl OpsError {
     pub fn path(&self) -> Option<&WorkPath> {
         self.path.as_ref()
     }
+
+    /// What to do next, if that is known.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
 }
 
 impl fmt::Display for OpsError {
@@ -247,6 +265,10 @@ impl std::error::Error for OpsError {}
 
 impl From<OpsError> for ToolError {
     fn from(error: OpsError) -> Self {
-        Self::new(error.kind, error.to_string())
+        let told = Self::new(error.kind, error.to_string());
+        match error.hint {
+            Some(hint) => told.hint(hint),
+            None => told,
+        }
     }
 }

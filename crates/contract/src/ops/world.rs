@@ -8,9 +8,10 @@
 use std::{fmt, sync::Arc};
 
 use super::{
-    DatabaseOps, DatabaseQuery, DocumentOps, DocumentText, Fetch, FetchResponse, NetOps, NetStream,
-    OpsError, ReadStatement, SchemaPage, SchemaQuestion, SourceSummary, StatementEnd,
-    StatementEstimate, StatementReading, TakeRows, UntrustedDocument,
+    DatabaseOps, DatabaseQuery, DocumentOps, DocumentText, Fetch, FetchResponse, KeepRows, NetOps,
+    NetStream, OpsError, PutBackRows, ReadStatement, RowChange, RowsPutBack, SchemaPage,
+    SchemaQuestion, SourceSummary, StatementEnd, StatementEstimate, StatementReading, TakeRows,
+    UntrustedDocument,
 };
 use crate::{egress::Host, error::ErrorKind, future::BoxFuture};
 
@@ -118,6 +119,10 @@ impl ReadStatement for EmptyWorld {
     fn read_statement(&self, source: &str, _: &str) -> Result<StatementReading, OpsError> {
         Err(absent_database(source))
     }
+
+    fn read_row_change(&self, change: &RowChange) -> Result<StatementReading, OpsError> {
+        Err(absent_database(&change.source))
+    }
 }
 
 impl DatabaseOps for EmptyWorld {
@@ -134,6 +139,14 @@ impl DatabaseOps for EmptyWorld {
         query: DatabaseQuery<'a>,
     ) -> BoxFuture<'a, Result<StatementEstimate, OpsError>> {
         Box::pin(async move { Err(absent_database(query.source)) })
+    }
+
+    fn put_back<'a>(
+        &'a self,
+        request: PutBackRows<'a>,
+        _: &'a mut dyn KeepRows,
+    ) -> BoxFuture<'a, Result<RowsPutBack, OpsError>> {
+        Box::pin(async move { Err(absent_database(&request.change.source)) })
     }
 
     fn schema<'a>(

@@ -1,5 +1,6 @@
 //! Pages of many kinds as text, and pages made to hurt.
 #![allow(
+    clippy::indexing_slicing,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
@@ -7,4 +8,6 @@
 )]
 
 mod hostile;
+mod hostile_pdf;
 mod pages;
+mod pdf;

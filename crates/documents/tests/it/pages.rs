@@ -280,3 +280,94 @@ fn what_is_no_page_is_its_own_text() {
     );
     assert_eq!(document(Kind::Plain, Form::Text).text, "# A\n\n<b>x</b>\n");
 }
+
+#[test]
+fn lines_that_are_only_to_be_clicked_are_left_out() {
+    let prose = "<p>Rivers were measured with sticks before they were measured with light, and the sticks are still there.</p>";
+    check(
+        &format!(
+            "<main><h1>Rivers</h1><div><a href=/reply>Reply</a> | <a href='#'>Three more</a></div>\
+             <div class=votes>17</div>{prose}<table><tr><td>a<td>1<tr><td>b<td>2</table>\
+             <p>See <a href=/print>print</a> too.<p><a href=/next-river>The next river</a></main>"
+        ),
+        "# Rivers\n\nRivers were measured with sticks before they were measured with light, and the sticks are still there.\n\n\
+         | a | 1 |\n| --- | --- |\n| b | 2 |\n\nSee [print](https://example.com/print) too.\n\n\
+         [The next river](https://example.com/next-river)\n",
+    );
+}
+
+#[test]
+fn what_readers_wrote_below_a_page_is_left_out_and_what_they_wrote_instead_is_not() {
+    let comment = "<div class=comment><p>Mine has been running since the spring of 1988 without a new belt.</p></div>";
+    let prose = "<p>A belt of leather lasts for ten years, if it is oiled twice in each of them and never left in the sun.</p>";
+    let page = format!("<div><h1>Belts</h1>{prose}{prose}<div id=comments>{comment}</div></div>");
+    assert!(!html(&page, Form::Markdown).text.contains("1988"));
+    let thread =
+        format!("<div><h1>Belts</h1><p>Ask.</p><div id=comments>{comment}{comment}</div></div>");
+    assert!(html(&thread, Form::Markdown).text.contains("1988"));
+    let answers = format!("<div><h1>Belts</h1>{prose}{comment}{prose}{comment}</div>");
+    assert!(html(&answers, Form::Markdown).text.contains("1988"));
+}
+
+#[test]
+fn a_heading_before_what_is_kept_comes_along_if_it_names_the_page() {
+    let prose = "<p>The tide comes twice a day, and nobody who lives here has ever asked it to come once more.</p>";
+    let page = |title: &str| {
+        format!(
+            "<title>{title}</title><div class=menu-bar><h1>Tides</h1><a href=/>x</a></div>\
+             <div><a href=/a>one</a></div><main>{prose}{prose}{prose}</main>"
+        )
+    };
+    assert!(
+        html(&page("Tides - Shore"), Form::Markdown)
+            .text
+            .starts_with("# Tides\n\nThe")
+    );
+    assert!(
+        html(&page("Shore"), Form::Markdown)
+            .text
+            .starts_with("The tide")
+    );
+}
+
+#[test]
+fn code_in_a_table_of_lines_and_names_of_line_numbers() {
+    check(
+        "<table><tr><td class=blob-num data-n=1><td>a = 1<tr><td class=blob-num><td>  b</table>",
+        "```\na = 1\n  b\n```\n",
+    );
+    check(
+        "<pre class=line-numbers><code><span class=line-number>1</span>let a;</code></pre>",
+        "```\nlet a;\n```\n",
+    );
+}
+
+#[test]
+fn a_page_that_scripts_build_is_read_from_what_it_carries() {
+    let text =
+        "The ferry leaves at seven and comes back at nine, unless there is fog on the sound. "
+            .repeat(4);
+    let data = format!("{{\"a\":{{\"headline\":\"Ferry\",\"articleBody\":\"{text}\"}}}}");
+    let page = format!(
+        "<title>F</title><script type=application/ld+json>{data}</script><div id=app></div>"
+    );
+    let read = html(&page, Form::Markdown);
+    assert_eq!(read.extractor, Extractor::EmbeddedText);
+    assert_eq!(read.text, format!("# Ferry\n\n{}\n", text.trim()));
+    assert!(!read.is_shell);
+    let fallback =
+        format!("<script src=/x.js></script><noscript><h1>Ferry</h1><p>{text}</noscript>");
+    assert!(
+        html(&fallback, Form::Markdown)
+            .text
+            .starts_with("# Ferry\n\nThe ferry")
+    );
+    // Beside text of its own, the data is not read.
+    let own = format!(
+        "{page}<p>{}",
+        "The page says something else about boats here. ".repeat(8)
+    );
+    assert!(!html(&own, Form::Markdown).text.contains("ferry"));
+    let nothing = "<script src=/x.js></script><noscript>Please enable JavaScript.</noscript>";
+    assert!(html(nothing, Form::Markdown).is_shell);
+}

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// A helper process with a bridge; ended when dropped.
-struct Helper(Child);
+pub(crate) struct Helper(Child);
 
 impl Drop for Helper {
     fn drop(&mut self) {
@@ -26,12 +26,12 @@ impl Drop for Helper {
     }
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     listener.local_addr().unwrap().port()
 }
 
-fn bridge(proxy: &EgressProxy, port: u16, more: &[&str]) -> Helper {
+pub(crate) fn bridge(proxy: &EgressProxy, port: u16, more: &[&str]) -> Helper {
     let child = Command::new(helper_program())
         .args(["__haft-helper", "bridge", "--port", &port.to_string()])
         .arg("--socket")

@@ -17,8 +17,10 @@
 mod answers;
 mod ask;
 mod bridge;
+mod browser;
 mod confined;
 mod corpus;
+mod dns;
 mod limits;
 mod network;
 mod sandboxed_workspace;

@@ -107,6 +107,7 @@ impl World {
                 groups: &["files"],
                 actions: &[],
                 effects: Effects::READ_ONLY,
+                touches: None,
             },
             plan: &self.plans[self.next],
             grants: &[],

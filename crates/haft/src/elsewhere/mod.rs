@@ -48,7 +48,7 @@ pub(crate) enum CheckedLocation {
 impl WorkspaceLocation {
     /// Reports what was said wrongly of it.
     #[cfg_attr(
-        not(feature = "sandbox"),
+        not(any(feature = "containers", feature = "ssh")),
         expect(
             clippy::unnecessary_wraps,
             reason = "only a place elsewhere can be wrong"

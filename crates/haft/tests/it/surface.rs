@@ -18,7 +18,7 @@ const EMBEDDED: [&str; 11] = [
 ];
 
 /// What in them only the program uses, and why.
-const OF_THE_PROGRAM: [(&str, &str); 17] = [
+const OF_THE_PROGRAM: [(&str, &str); 18] = [
     ("contract/src/surface.rs", "the one place for both"),
     ("host/src/advice.rs", "hints of `haft call`"),
     (
@@ -32,6 +32,7 @@ const OF_THE_PROGRAM: [(&str, &str); 17] = [
     ("host/src/cite.rs", "`haft cite`"),
     ("host/src/config/", "configuration files"),
     ("host/src/desktop.rs", "questions of a configured program"),
+    ("host/src/doctor/", "`haft doctor`"),
     ("host/src/follow_trust.rs", "trusted files"),
     ("host/src/mounting/mount/report.rs", "the log of `haft mcp`"),
     ("host/src/own_tools.rs", "scripts of a configuration file"),

@@ -217,6 +217,17 @@ fn one(answer: impl Fn(&Value) -> Response + Send + 'static) -> Vec<Answering> {
     vec![Box::new(answer)]
 }
 
+/// Whoever decides about an address sees all of it: what looks like a key may be what is carried away.
+#[tokio::test]
+async fn an_address_in_a_question_is_whole() {
+    let address = "https://a.example/p?page=1&key=root:x:0:0:ssh-rsa+AAAA";
+    let service = Service::new(one(|question| right(question, "refuse"))).await;
+    let harness = harness(service.webhook(), PATIENCE);
+    harness.call("echo", json!({"text": address})).await;
+    let question: Value = serde_json::from_str(&service.seen()[0].body).unwrap();
+    assert_eq!(question["form"]["input"]["text"], address);
+}
+
 #[tokio::test]
 async fn a_signed_yes_lets_the_call_pass_and_the_question_was_whole_and_signed() {
     let (outcome, seen) = ask(one(|question| right(question, "approve"))).await;

@@ -95,6 +95,19 @@ pub(super) fn body(event: &CallEvent) -> Value {
             "after": after.as_ref().map(FileVersion::as_str),
             "artifact": artifact.map(artifact_body),
         }),
+        CallEvent::RowsChanged {
+            rows,
+            writes,
+            reads,
+            artifact,
+            missed,
+        } => json!({
+            "rows": rows,
+            "writes": writes,
+            "reads": reads,
+            "artifact": artifact.map(artifact_body),
+            "missed": missed,
+        }),
         CallEvent::ChangesScanned { files, missed } => {
             json!({ "files": files, "missed": missed })
         }
@@ -125,12 +138,24 @@ pub(super) fn change(kind: &str, body: &Value) -> Option<CallEvent> {
             after: version("after"),
             artifact: artifact_in(&body["artifact"]),
         }),
+        "rows_changed" => Some(CallEvent::RowsChanged {
+            rows: body["rows"].as_u64()?,
+            writes: names_in(&body["writes"])?,
+            reads: names_in(&body["reads"])?,
+            artifact: artifact_in(&body["artifact"]),
+            missed: body["missed"].as_str().map(str::to_owned),
+        }),
         "changes_scanned" => Some(CallEvent::ChangesScanned {
             files: body["files"].as_u64()?,
             missed: body["missed"].as_str().map(str::to_owned),
         }),
         _ => None,
     }
+}
+
+fn names_in(stored: &Value) -> Option<Vec<String>> {
+    let names = stored.as_array()?.iter();
+    names.map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
 fn artifact_in(stored: &Value) -> Option<ArtifactId> {

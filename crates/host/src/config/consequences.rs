@@ -109,7 +109,9 @@ fn consequences(settings: &Settings) -> Consequences {
     }
     #[cfg(feature = "databases")]
     for source in &settings.databases {
-        found = found.line("database", super::sources::line(source));
+        for (word, text) in super::source_facts::facts(source) {
+            found = found.line(word, text);
+        }
     }
     for (_, tool) in &settings.tools {
         let (reach, name) = (ToolReach::of(tool), &tool.name);
@@ -201,14 +203,17 @@ fn request(tool: &ConfiguredTool, operation: &HttpOperation) -> Consequences {
     if let Some(host) = operation.private_host() {
         found = found.line("reachable", format!("{host} for `{name}`"));
     }
-    for (secret, reference) in operation.secrets() {
-        found = found.line("secret", format!("`{name}` sends {reference} as {secret}"));
+    for part in operation.sent_parts() {
+        found = found.line("sends", format!("{part} for `{name}`"));
+    }
+    for secret in operation.sent_secrets() {
+        found = found.line("secret", format!("`{name}` sends {secret}"));
     }
     found
 }
 
 /// What a mounted server starts or reaches, and what it gets.
-fn mounted(server: &ServerSettings) -> Consequences {
+pub(super) fn mounted(server: &ServerSettings) -> Consequences {
     let id = &server.id;
     let mut found = match &server.target {
         Target::Url { url, oauth, .. } => {

@@ -147,7 +147,13 @@ impl Reader<'_> {
             Ok(document) => document,
             Err(error) => {
                 let at = error.span().map_or(0, |span| span.start);
-                self.problem(at, error.message(), "see https://toml.io for the syntax");
+                let hint = match error.message() {
+                    "duplicate key" => {
+                        "a table or key stands in a file once: put these lines into the one that is there"
+                    }
+                    _ => "see https://toml.io for the syntax",
+                };
+                self.problem(at, error.message(), hint);
                 return;
             }
         };

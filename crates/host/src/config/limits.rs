@@ -111,6 +111,16 @@ const LIMITS: &[Limit] = &[
         set: |limits, value| limits.preimage_bytes = value,
     },
     Limit {
+        key: "preimage_rows",
+        stricter: Stricter::Larger,
+        set: |limits, value| limits.preimage_rows = value,
+    },
+    Limit {
+        key: "outgoing_bytes",
+        stricter: Stricter::Smaller,
+        set: |limits, value| limits.outgoing_bytes = value,
+    },
+    Limit {
         key: "structured_bytes",
         stricter: Stricter::Smaller,
         set: |limits, value| limits.structured_bytes = count(value),
@@ -253,6 +263,8 @@ mod tests {
                 stop_grace: seven,
                 settle_wait: seven,
                 preimage_bytes: 7,
+                preimage_rows: 7,
+                outgoing_bytes: 7,
                 structured_bytes: 7,
                 items: 7,
                 item_bytes: 7,

@@ -18,6 +18,7 @@ mod consequences;
 pub mod docker;
 pub mod effective;
 pub mod env;
+pub mod extended_config;
 pub mod file;
 mod file_text;
 #[cfg(test)]
@@ -27,6 +28,7 @@ pub mod launcher;
 mod leads_through;
 pub mod limits;
 pub mod loop_guard;
+mod loosened_outside;
 pub mod mask_limits;
 pub mod mcp;
 pub mod oauth;
@@ -38,7 +40,9 @@ pub mod sandbox;
 pub mod scripts;
 pub mod secrets;
 #[cfg(feature = "databases")]
-mod sources;
+mod source_facts;
+#[cfg(feature = "databases")]
+pub(crate) mod sources;
 pub mod ssh;
 pub mod template;
 pub mod timeouts;

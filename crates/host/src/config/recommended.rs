@@ -28,7 +28,7 @@ struct Recommendation {
 const PRESET_LINES: [(Preset, &str); 3] = [
     (
         Preset::Sandboxed,
-        "asks before the network, leaving the workspace, and what undo cannot take back",
+        "asks before the network, leaving the workspace, and losing what no command makes again",
     ),
     (
         Preset::Workspace,

@@ -356,10 +356,10 @@ impl Reader<'_> {
     /// Hosts that may be reached. Metadata services that hand out credentials are refused.
     pub(super) fn granted_hosts(&mut self, table: &Table<'_>, key: &str) -> Vec<HostRule> {
         let allow = self.hosts(table, key);
-        for (at, rule) in allow.iter().filter(|(_, rule)| never_granted(rule)) {
-            let message =
-                format!("`{rule}` hands out the machine's credentials; no rule allows it");
-            self.problem(*at, message, "remove it");
+        for (at, rule) in &allow {
+            if let Some(why) = never_granted(rule) {
+                self.problem(*at, format!("no rule allows `{rule}`: {why}"), "remove it");
+            }
         }
         rules(allow)
     }
@@ -493,7 +493,7 @@ mod tests {
         );
         check(
             "[sandbox.network]\nallow = [\"docs.rs\", \"169.254.169.254:80\"]\n",
-            "haft.toml:2:21: `169.254.169.254:80` hands out the machine's credentials; no rule allows it\n  hint: remove it",
+            "haft.toml:2:21: no rule allows `169.254.169.254:80`: it hands out the machine's credentials\n  hint: remove it",
         );
         check(
             "[sandbox]\ncgroup = \"../other\"\n",

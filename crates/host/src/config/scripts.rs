@@ -57,9 +57,10 @@ impl FoundScript {
             let rules = hosts
                 .iter()
                 .map(|(host, port)| HostRule::exact(host.clone(), *port));
-            if let Some(rule) = rules.into_iter().find(never_granted) {
+            let refused = |rule| Some((never_granted(&rule)?, rule));
+            if let Some((why, rule)) = rules.into_iter().find_map(refused) {
                 return Err(format!(
-                    "`{}`: `{rule}` hands out the machine's credentials; no script may reach it",
+                    "`{}`: no script may reach `{rule}`: {why}",
                     manifest_path.display()
                 ));
             }
@@ -79,6 +80,15 @@ impl FoundScript {
     /// The path of its manifest.
     pub fn manifest_path(&self) -> &Path {
         &self.manifest_path
+    }
+
+    /// Whether its manifest and its program are what was trusted.
+    pub fn is_pinned(&self, store: &TrustStore) -> bool {
+        let manifest = sha256(self.file.manifest_text.as_bytes());
+        let program = self.file.sha256;
+        store.of(&self.manifest_path, manifest) == Trust::Trusted
+            && program
+                .is_some_and(|sha256| store.of(&self.file.program_path, sha256) == Trust::Trusted)
     }
 
     /// Pins the current contents of its manifest and its program.

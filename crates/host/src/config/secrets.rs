@@ -19,6 +19,13 @@ pub fn read_secret(reference: &SecretReference) -> Result<String, String> {
         },
         SecretReference::File(path) => {
             let shown = path.display();
+            // What the kernel writes there is nobody's secret to send: `/proc/self/environ` is all of them.
+            if ["/proc", "/sys", "/dev"]
+                .iter()
+                .any(|kernel| path.starts_with(kernel))
+            {
+                return Err(format!("`{shown}` is not a file that a secret is kept in"));
+            }
             let bytes = private::read_own(path, MAX_SECRET_BYTES)
                 .map_err(|error| format!("`{shown}` cannot be used: {error}"))?
                 .ok_or_else(|| format!("there is no file `{shown}`"))?;
@@ -76,6 +83,11 @@ mod tests {
 
     #[test]
     fn a_secret_that_is_not_there_is_named_and_nothing_else() {
+        let kernel = SecretReference::parse("file:/proc/self/environ").unwrap();
+        assert_eq!(
+            read_secret(&kernel),
+            Err("`/proc/self/environ` is not a file that a secret is kept in".to_owned())
+        );
         let missing = SecretReference::parse("env:HAFT_TEST_NO_SUCH_VARIABLE").unwrap();
         assert_eq!(
             read_secret(&missing),

@@ -4,17 +4,19 @@
 use std::{collections::BTreeSet, path::PathBuf};
 
 use haft_connect::settings::{
-    DEFAULT_CONNECTIONS, EngineSettings, PostgresSettings, SourceSettings, SqliteSettings,
+    DEFAULT_CONNECTIONS, EngineSettings, MariaDbSettings, PostgresSettings, SourceSettings,
+    SqliteSettings,
 };
-use haft_policy::{CedarPolicy, load::Problem};
+use haft_policy::{CedarPolicy, Problem, rule::Rule};
 
 use super::{
     file::{Reader, Table},
     secrets::SecretReference,
 };
+use crate::sources::has_password;
 
 /// The keys of `[sources.NAME]`.
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "type",
     "address",
     "password",
@@ -23,6 +25,7 @@ const KEYS: [&str; 13] = [
     "encrypted",
     "path",
     "writable",
+    "mask",
     "functions",
     "also_changes",
     "connections",
@@ -42,13 +45,26 @@ pub(super) fn line(source: &SourceSettings) -> String {
         "queries"
     };
     match &source.engine {
-        EngineSettings::Postgres(postgres) => {
-            format!("`{name}` at `{}`: {takes}", postgres.address)
+        EngineSettings::Postgres(_) | EngineSettings::MariaDb(_) => {
+            format!("`{name}` at `{}`: {takes}", place(&source.engine))
         }
-        EngineSettings::Sqlite(sqlite) => {
-            format!("`{name}` in `{}`: {takes}", sqlite.path.display())
+        EngineSettings::Sqlite(_) => {
+            format!("`{name}` in `{}`: {takes}", place(&source.engine))
         }
     }
+}
+
+/// Where a database is, without a password.
+pub(crate) fn place(engine: &EngineSettings) -> String {
+    let address = match engine {
+        EngineSettings::Postgres(postgres) => &postgres.address,
+        EngineSettings::MariaDb(mariadb) => &mariadb.address,
+        EngineSettings::Sqlite(sqlite) => return sqlite.path.display().to_string(),
+    };
+    if has_password(address) {
+        return "(an address with a password in it)".to_owned();
+    }
+    address.clone()
 }
 
 /// Adds the sources of another file. Of two with one name the first applies, which is the operator's
@@ -61,8 +77,8 @@ pub(super) fn join(known: &mut Vec<SourceSettings>, more: Vec<SourceSettings>) {
     }
 }
 
-/// Rules that name the schema that a source's tables are named without. They would match nothing, and
-/// a denial that matches nothing is worse than none.
+/// Rules that name no configured database, or the schema that a source's tables are named without. They
+/// would match nothing, and a denial that matches nothing is worse than none.
 pub(super) fn unmatched_rules(policy: &CedarPolicy, sources: &[SourceSettings]) -> Vec<Problem> {
     let unmatched = |(name, source): (&str, &SourceSettings)| {
         let usual = format!("{}.{}", source.name, usual_schema(source));
@@ -73,6 +89,7 @@ pub(super) fn unmatched_rules(policy: &CedarPolicy, sources: &[SourceSettings]) 
     let mut problems = Vec::new();
     for rule in policy.rules() {
         let name = rule.database_prefix().unwrap_or_default();
+        problems.extend(unknown_source(rule, sources));
         let mut found = sources.iter().map(|source| (name, source));
         if let Some(usual) = found.find_map(unmatched) {
             let origin = rule.origin();
@@ -94,11 +111,38 @@ pub(super) fn unmatched_rules(policy: &CedarPolicy, sources: &[SourceSettings]) 
     problems
 }
 
+/// A rule about a database that is not configured. Misspelt in `deny`, it would deny nothing.
+fn unknown_source(rule: &Rule, sources: &[SourceSettings]) -> Option<Problem> {
+    let may_be = |source: &SourceSettings| rule.may_name_database(&source.name) != Some(false);
+    // Where there is none, nothing is queried, and `haft sources add` may follow.
+    if sources.is_empty() || sources.iter().any(may_be) {
+        return None;
+    }
+    let origin = rule.origin();
+    let prefix = rule.database_prefix()?;
+    let missing = prefix.split('.').next().unwrap_or(prefix);
+    let names: Vec<String> = sources
+        .iter()
+        .map(|source| format!("`{}`", source.name))
+        .collect();
+    Some(Problem {
+        source: origin.source.clone(),
+        line: origin.line,
+        column: None,
+        message: format!(
+            "`{}` can never match: there is no database `{missing}`",
+            origin.text
+        ),
+        hint: Some(format!("the databases are: {}", names.join(", "))),
+    })
+}
+
 /// The schema of tables that are named without one.
 fn usual_schema(source: &SourceSettings) -> &str {
     match &source.engine {
         EngineSettings::Postgres(postgres) => &postgres.schema,
         EngineSettings::Sqlite(_) => "main",
+        EngineSettings::MariaDb(mariadb) => mariadb.database(),
     }
 }
 
@@ -138,11 +182,14 @@ impl Reader<'_> {
                 .postgres(table, &title, at)
                 .map(EngineSettings::Postgres),
             Some("sqlite") => self.sqlite(table, &title, at).map(EngineSettings::Sqlite),
+            Some("mariadb" | "mysql") => {
+                self.mariadb(table, &title, at).map(EngineSettings::MariaDb)
+            }
             Some(_) | None => {
                 self.problem(
                     at,
                     format!("{title} does not say which database it is"),
-                    "write `type = \"postgres\"` or `type = \"sqlite\"`",
+                    "write `type = \"postgres\"`, `type = \"mariadb\"` or `type = \"sqlite\"`",
                 );
                 None
             }
@@ -153,6 +200,11 @@ impl Reader<'_> {
         let source = SourceSettings {
             name: name.to_owned(),
             writable: self.yes(table, "writable")?.unwrap_or(false),
+            masks: self.names(
+                table,
+                "mask",
+                "write [\"users.email\"]: queries return its values masked",
+            ),
             functions: self
                 .names(
                     table,
@@ -179,21 +231,7 @@ impl Reader<'_> {
                 "write `address = \"postgres://role@host/database\"`",
             );
         }
-        let password = match table.get("password") {
-            None => None,
-            Some(value) => {
-                let reference = value.get_ref().as_str().and_then(SecretReference::parse);
-                if reference.is_none() {
-                    // The text is never repeated: it may be the password itself.
-                    self.problem(
-                        value.span().start,
-                        format!("`password` of {title} must say where the password is"),
-                        "write `password = \"env:NAME\"` or `password = \"file:/absolute/path\"`",
-                    );
-                }
-                reference
-            }
-        };
+        let password = self.password(table, title);
         let ca_file = self
             .text(table, "ca_file")
             .map(|(_, path)| PathBuf::from(path));
@@ -211,6 +249,49 @@ impl Reader<'_> {
             ca_file,
             encrypted: self.yes(table, "encrypted")?.unwrap_or(true),
         })
+    }
+
+    fn mariadb(&mut self, table: &Table<'_>, title: &str, at: usize) -> Option<MariaDbSettings> {
+        let address = self.text(table, "address");
+        if address.is_none() {
+            self.problem(
+                at,
+                format!("{title} has no `address`"),
+                "write `address = \"mariadb://role@host/database\"`",
+            );
+        }
+        let password = self.password(table, title);
+        if let Some(value) = table.get("schema") {
+            self.problem(
+                value.span().start,
+                format!("{title} has a `schema`, which is the database of the address here"),
+                "leave it out",
+            );
+        }
+        let ca_file = self
+            .text(table, "ca_file")
+            .map(|(_, path)| PathBuf::from(path));
+        Some(MariaDbSettings {
+            address: address?.1,
+            password,
+            ca_file,
+            encrypted: self.yes(table, "encrypted")?.unwrap_or(true),
+        })
+    }
+
+    /// Where the password of a role is kept.
+    fn password(&mut self, table: &Table<'_>, title: &str) -> Option<SecretReference> {
+        let value = table.get("password")?;
+        let reference = value.get_ref().as_str().and_then(SecretReference::parse);
+        if reference.is_none() {
+            // The text is never repeated: it may be the password itself.
+            self.problem(
+                value.span().start,
+                format!("`password` of {title} must say where the password is"),
+                "write `password = \"env:NAME\"` or `password = \"file:/absolute/path\"`",
+            );
+        }
+        reference
     }
 
     fn sqlite(&mut self, table: &Table<'_>, title: &str, at: usize) -> Option<SqliteSettings> {
@@ -319,6 +400,15 @@ mod tests {
             "haft.toml:1:10: [sources.crm] does not say which database",
         );
         check("[sources.crm]\ntype = \"postgres\"\n", "has no `address`");
+        check("[sources.crm]\ntype = \"mariadb\"\n", "has no `address`");
+        check(
+            "[sources.crm]\ntype = \"mysql\"\naddress = \"mariadb://a@b/c\"\nschema = \"c\"\n",
+            "the database of the address",
+        );
+        check(
+            "[sources.crm]\ntype = \"mariadb\"\naddress = \"mariadb://a@b/c\"\npassword = \"hunter2\"\n",
+            "must say where the password is",
+        );
         check(
             "[sources.crm]\ntype = \"sqlite\"\npath = \"x.db\"\n",
             "no absolute `path`",
@@ -338,12 +428,59 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_about_a_database_that_is_not_configured_is_a_mistake() {
+        let sources =
+            sources("[sources.crm]\ntype = \"sqlite\"\npath = \"/srv/crm.db\"\n").unwrap();
+        let problems = |rule: &str, list: &str, sources: &[SourceSettings]| {
+            let text = format!("[policy]\n{list} = [\"{rule}\"]\n");
+            let file = PolicyFile::parse(&PolicySource::new("haft.toml", text)).unwrap();
+            let problems = unmatched_rules(&file.build().unwrap(), sources);
+            problems.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        for list in ["allow", "ask", "deny"] {
+            for rule in [
+                "db(nosuch)",
+                "db(kunden.orders, reads)",
+                "@all(db:crmx.*)",
+                "db(x*)",
+            ] {
+                let found = problems(rule, list, &sources);
+                let [one] = found.as_slice() else {
+                    panic!("{list} {rule}: {found:?}");
+                };
+                assert!(one.starts_with("haft.toml:2"), "{one}");
+                assert!(one.ends_with("the databases are: `crm`"), "{one}");
+            }
+            for rule in [
+                "db(crm)",
+                "db(crm.users.email, writes)",
+                "db(*)",
+                "db(*.users)",
+                "db(c*, reads)",
+                "database_query(db:crm.*)",
+                "edit(docs/**)",
+                "deploy(crmx)",
+                "bash(db *)",
+            ] {
+                assert_eq!(problems(rule, list, &sources), [""; 0], "{list} {rule}");
+            }
+        }
+        assert_eq!(problems("db(crm)", "deny", &[]).len(), 0);
+        assert_eq!(problems("edit(docs/**)", "deny", &[]).len(), 0);
+    }
+
+    #[test]
     fn a_rule_with_the_schema_that_is_left_out_is_a_mistake() {
         let sources = sources(
             "[sources.crm]\ntype = \"postgres\"\naddress = \"postgres://a@b/c\"\nschema = \"sales\"\n\
-             [sources.shop]\ntype = \"sqlite\"\npath = \"/srv/shop.db\"\n",
+             [sources.shop]\ntype = \"sqlite\"\npath = \"/srv/shop.db\"\n\
+             [sources.web]\ntype = \"mysql\"\naddress = \"mysql://haft@db:3307/site\"\n",
         )
         .unwrap();
+        assert_eq!(
+            line(&sources[2]),
+            "`web` at `mysql://haft@db:3307/site`: queries"
+        );
         let problems = |rule: &str| {
             let text = format!("[policy]\ndeny = [\"{rule}\"]\n");
             let file = PolicyFile::parse(&PolicySource::new("haft.toml", text)).unwrap();
@@ -357,6 +494,7 @@ mod tests {
             "db(crm.sales.*)",
             "db(crm.sales)",
             "database_query(db:shop.main.users)",
+            "db(web.site.users)",
         ] {
             let told = problems(rule);
             assert!(

@@ -11,8 +11,8 @@ const TEMPLATE: &str = r#"# Haft: what agents may do in this workspace.
 # what it says now; until then Haft refuses to work here. Nobody else's haft.toml is ever read.
 
 [policy]
-# sandboxed  what a sandbox without network holds and `haft undo` takes back is allowed; the
-#            network, installs, leaving the workspace and what cannot be taken back ask you
+# sandboxed  what a sandbox without network holds is allowed; the network, installs, leaving the
+#            workspace and losing what no command makes again (`rm notes.txt`) ask you
 # workspace  the same, but commands that delete files or rewrite history ask you as well
 # careful    reads are allowed, and in the sandbox looking, building, testing and committing;
 #            everything that is there to change a file asks you
@@ -77,4 +77,17 @@ deny = ["read(**/.env)", "read(**/.env.local)", "read(**/.env.*.local)", "read(*
 
 # [scripts]
 # folders = ["tools"]           # your own tools: a manifest and a program each, pinned by `haft trust`
+
+# The web, APIs and databases are off until they are named here; see docs/guide/web.md, http.md and
+# sources.md. `haft tools import openapi` writes tools of the type "http".
+#
+# [tools.web_fetch]
+# type = "web_fetch"
+# [tools.web_search]
+# type = "web_search"
+# config = { providers = [{ type = "brave", key = "env:BRAVE_API_KEY" }] }
+# [sources.crm]
+# type = "postgres"
+# address = "postgres://haft@db.example.org/crm"
+# password = "env:CRM_PASSWORD"
 "#;

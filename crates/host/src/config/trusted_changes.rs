@@ -1,9 +1,11 @@
 //! What a configuration file says differently from when it was last trusted, as far as it is about
-//! rules: policy, and the hosts that commands may never reach; and which tools it offers that it did not
-//! offer, or lets reach further.
+//! rules: policy, and the hosts that commands may never reach; and which tools and databases it offers that
+//! it did not offer, or lets reach further. `loosened_outside.rs` has what is neither.
 
 use std::{collections::BTreeSet, path::Path};
 
+#[cfg(feature = "databases")]
+use haft_connect::settings::SourceSettings;
 use haft_contract::Tool as _;
 use haft_policy::{PolicyChange, PolicyFile, PolicySource};
 use haft_tools::web::{
@@ -14,6 +16,7 @@ use haft_tools::web::{
 
 use super::{
     file::{self, ConfiguredTool},
+    loosened_outside,
     trust::TrustStore,
     web_tools::HTTP,
 };
@@ -25,7 +28,8 @@ pub enum TrustedChanges {
     Compared {
         /// In the rules.
         rules: Vec<PolicyChange>,
-        /// What tools may do that they could not, one sentence each.
+        /// What tools, servers and databases may do that they could not, and who else answers, one
+        /// sentence each.
         loosened: Vec<String>,
     },
     /// What was trusted is not known, or this program no longer understands it.
@@ -58,6 +62,37 @@ impl TrustedChanges {
     }
 }
 
+/// The tools that a file makes and that are not what they were when it was last trusted, by name: what
+/// somebody allowed of one is not what it would do now. Without the text that was trusted, all of them.
+pub fn remade_tools(store: &TrustStore, path: &Path, name: &str, text: &str) -> BTreeSet<String> {
+    let tools = |text: &str| {
+        let file = file::parse(&PolicySource::new(name, text));
+        file.map(|file| file.tools).unwrap_or_default()
+    };
+    let before = store.trusted_text(path);
+    remade(
+        &before.map(|text| tools(&text)).unwrap_or_default(),
+        &tools(text),
+    )
+}
+
+fn remade(before: &[ConfiguredTool], after: &[ConfiguredTool]) -> BTreeSet<String> {
+    let is_remade = |tool: &&ConfiguredTool| {
+        let known = before.iter().find(|known| known.name == tool.name);
+        match known {
+            // One that comes with Haft is what it was before it was named.
+            None => tool.kind != tool.name,
+            Some(known) => {
+                known.kind != tool.kind
+                    || known.arguments != tool.arguments
+                    || (tool.kind == HTTP && known.config != tool.config)
+            }
+        }
+    };
+    let names = after.iter().filter(is_remade);
+    names.map(|tool| tool.name.clone()).collect()
+}
+
 /// The differences; `None` if one of the texts cannot be read.
 fn compare(before: &PolicySource, after: &PolicySource) -> Option<Vec<PolicyChange>> {
     let rules = |source: &PolicySource| PolicyFile::parse(source).ok();
@@ -77,16 +112,48 @@ fn compare(before: &PolicySource, after: &PolicySource) -> Option<Vec<PolicyChan
     Some(changes)
 }
 
-/// What tools may do that they could not; `None` if one of the texts cannot be read.
+/// What tools, servers and databases may do that they could not, and who else answers; `None` if one of the texts cannot be read.
 fn loosened(before: &PolicySource, after: &PolicySource) -> Option<Vec<String>> {
-    let tools = |source| file::parse(source).ok().map(|file| file.tools);
-    let (before, after) = (tools(before)?, tools(after)?);
+    let rules = |source: &PolicySource| PolicyFile::parse(source).ok();
+    let (was, is) = (rules(before)?, rules(after)?);
+    let (before, after) = (file::parse(before).ok()?, file::parse(after).ok()?);
+    let found = [
+        loosened_outside::sandboxes(was.tool_settings(), is.tool_settings()),
+        loosened_tools(&before.tools, &after.tools),
+        loosened_outside::servers(&before.mcp, &after.mcp),
+        loosened_outside::answers(&before.asking.places, &after.asking.places),
+    ]
+    .concat();
+    #[cfg(feature = "databases")]
+    let found = [
+        found,
+        loosened_databases(&before.databases, &after.databases),
+    ]
+    .concat();
+    Some(found)
+}
+
+#[cfg(feature = "databases")]
+fn loosened_databases(before: &[SourceSettings], after: &[SourceSettings]) -> Vec<String> {
     let mut found = Vec::new();
-    for tool in &after {
+    for source in after {
+        let known = before.iter().find(|known| known.name == source.name);
+        if known.is_none() {
+            found.push(format!("the database `{}` is there", source.name));
+        }
+        found.extend(super::source_facts::loosened(known, source));
+    }
+    found
+}
+
+fn loosened_tools(before: &[ConfiguredTool], after: &[ConfiguredTool]) -> Vec<String> {
+    let mut found = Vec::new();
+    for tool in after {
         let known = before
             .iter()
             .find(|known| (&known.name, &known.kind) == (&tool.name, &tool.kind));
         let name = &tool.name;
+        let said = found.len();
         if known.is_none() {
             found.push(match &tool.kind {
                 kind if kind == name => format!("the tool `{name}` is on"),
@@ -104,8 +171,32 @@ fn loosened(before: &PolicySource, after: &PolicySource) -> Option<Vec<String>> 
         if let Some(most) = is.max_bytes.filter(|_| is.max_bytes > was.max_bytes) {
             found.push(format!("`{name}` takes answers of up to {most} bytes"));
         }
+        if let Some(known) = known {
+            found.extend(other_arguments(known, tool));
+            if tool.kind == HTTP && known.config.get("input") != tool.config.get("input") {
+                found.push(format!("`{name}` takes other arguments than before"));
+            }
+            // A request may do something else by a word that nothing here knows of.
+            if tool.kind == HTTP && known.config != tool.config && found.len() == said {
+                found.push(format!("the request of `{name}` changed"));
+            }
+        }
     }
-    Some(found)
+    found
+}
+
+/// The arguments that a tool always got and that calls may now choose, and those that it gets now.
+fn other_arguments(known: &ConfiguredTool, tool: &ConfiguredTool) -> Vec<String> {
+    let name = &tool.name;
+    let fields = |tool: &ConfiguredTool| tool.arguments.as_object().cloned().unwrap_or_default();
+    let (was, is) = (fields(known), fields(tool));
+    let new = is
+        .iter()
+        .filter(|(key, value)| was.get(*key) != Some(*value));
+    let new = new.map(|(key, value)| format!("`{name}` always gets {key} = {value}"));
+    let gone = was.keys().filter(|key| !is.contains_key(*key));
+    let gone = gone.map(|key| format!("`{name}` no longer always gets the same {key}"));
+    new.chain(gone).collect()
 }
 
 /// How far a configured tool reaches.
@@ -150,11 +241,12 @@ impl ToolReach {
 
     fn of_operation(operation: &HttpOperation) -> Self {
         let host = operation.private_host().map(|host| host.to_string());
-        let secrets = operation.secrets().iter();
-        let secrets = secrets.map(|(name, reference)| format!("sends {reference} as {name}"));
+        let secrets = operation.sent_secrets().into_iter();
+        let parts = operation.sent_parts().into_iter();
+        let sent = secrets.chain(parts).map(|sent| format!("sends {sent}"));
         Self {
             hosts: host.into_iter().collect(),
-            requests: secrets
+            requests: sent
                 .chain([format!("asks for {}", operation.line())])
                 .collect(),
             ..Self::default()
@@ -192,6 +284,27 @@ mod tests {
         assert!(gained.iter().all(|change| !change.loses_denial));
         assert_eq!(compare(&one, &one), Some(Vec::new()));
         assert_eq!(compare(&PolicySource::new("haft.toml", "a ="), &one), None);
+    }
+
+    #[test]
+    fn tools_that_are_not_what_they_were_are_known() {
+        let tools = |text: &str| {
+            let file = file::parse(&PolicySource::new("haft.toml", text));
+            file.unwrap().tools
+        };
+        let post = "[tools.x]\ntype = \"http\"\n[tools.x.config]\nmethod = \"POST\"\n";
+        let check = |before: &str, after: &str, expect: &[&str]| {
+            let found = remade(&tools(before), &tools(after));
+            assert!(found.iter().eq(expect), "{before} {after}: {found:?}");
+        };
+        check(post, post, &[]);
+        check(post, &post.replace("POST", "DELETE"), &["x"]);
+        check("", post, &["x"]);
+        check(post, "", &[]);
+        check(post, "[tools.x]\ntype = \"bash\"\n", &["x"]);
+        let bash = "[tools.bash]\ntype = \"bash\"\n";
+        check("", bash, &[]);
+        check(bash, &format!("{bash}arguments = {{ a = 1 }}\n"), &["bash"]);
     }
 
     #[test]
@@ -253,10 +366,38 @@ mod tests {
         );
         let more = [
             "`x` asks for POST https://a.example/x",
-            "`x` sends env:K as K",
+            "`x` sends env:K in the header `k`",
+            "`x` sends the header `k: ${K}`",
         ];
         check(&one, &other, &more);
         check(&other, &other, &[]);
+        let base = "method = \"POST\"\nurl = \"https://a.example/x\"\nheaders = { k = \"${K}\" }\n\
+            secrets = { K = \"env:K\" }\n";
+        let dry = request(&format!("{base}query = {{ dry_run = \"true\" }}\n"));
+        let transfer = request(&format!(
+            "{base}query = {{ action = \"transfer\" }}\nbody = {{ token_copy = \"${{K}}\" }}\n"
+        ));
+        let more = [
+            "`x` sends env:K in the body at `/token_copy`",
+            "`x` sends the body `{\"token_copy\":\"${K}\"}`",
+            "`x` sends the query `action=transfer`",
+        ];
+        check(&dry, &transfer, &more);
+        let input = |input: &str| request(&format!("{base}query = {{ a = \"{{a}}\" }}\n{input}"));
+        let narrow = input(
+            "input = { type = \"object\", required = [\"a\"], properties = { a = { enum = [\"x\"] } } }\n",
+        );
+        let wide = input(
+            "input = { type = \"object\", required = [\"a\"], properties = { a = { type = \"string\" } } }\n",
+        );
+        check(&narrow, &wide, &["`x` takes other arguments than before"]);
+        // Nothing of the query goes with it any more, which no line says.
+        let plain = request(base);
+        check(&dry, &plain, &["the request of `x` changed"]);
+        let fixed = |arguments: &str| file(&format!("[tools.x]\ntype = \"bash\"\n{arguments}"));
+        let (free, bound) = (fixed(""), fixed("arguments = { a = 1 }\n"));
+        check(&free, &bound, &["`x` always gets a = 1"]);
+        check(&bound, &free, &["`x` no longer always gets the same a"]);
         assert_eq!(loosened(&file("a ="), &plain), None);
     }
 }

@@ -6,7 +6,8 @@ use haft_tools::web::{
     web_search::{WebSearchConfig, WebSearchTool},
 };
 
-use super::{Settings, file::ConfiguredTool, secrets::read_secret};
+use super::{Settings, file::ConfiguredTool};
+use crate::script_secrets::ScriptSecrets;
 
 /// The type of a configured tool that is an operation of an API.
 pub(crate) const HTTP: &str = "http";
@@ -40,34 +41,36 @@ pub(crate) fn http_operations(
 pub struct CheckedSecret {
     /// Which tool or provider it is, and where its secret is kept.
     pub line: String,
-    /// Why the secret cannot be read, if that is so.
+    /// Why the secret cannot be used, if that is so.
     pub lacks: Option<String>,
 }
 
 impl CheckedSecret {
-    fn of(line: String, secret: Option<&SecretReference>) -> Self {
-        let lacks = secret.and_then(|secret| read_secret(secret).err());
+    fn of(line: String, secret: Option<&SecretReference>, secrets: &ScriptSecrets) -> Self {
+        let lacks = secret.and_then(|secret| secrets.lacks(secret));
         Self { line, lacks }
     }
 }
 
 /// The configured search providers, and whether their keys are there. None of them is asked.
 pub fn check_search(settings: &Settings) -> Vec<CheckedSecret> {
+    let secrets = ScriptSecrets::without_record(settings);
     let providers = search_settings(settings).flat_map(|(_, search)| search.configured());
-    let checked =
-        providers.map(|provider| CheckedSecret::of(provider.to_string(), provider.key.as_ref()));
+    let checked = providers
+        .map(|provider| CheckedSecret::of(provider.to_string(), provider.key.as_ref(), &secrets));
     checked.collect()
 }
 
 /// The secrets of the tools that call APIs, and whether they are there. No API is asked.
 pub fn check_http(settings: &Settings) -> Vec<CheckedSecret> {
+    let secrets = ScriptSecrets::without_record(settings);
     let mut checked = Vec::new();
     for (tool, operation) in http_operations(settings) {
         let name = &tool.name;
         for (secret, reference) in operation.secrets() {
             let asks = operation.line();
             let line = format!("`{name}`: {asks} with {reference} as {secret}");
-            checked.push(CheckedSecret::of(line, Some(reference)));
+            checked.push(CheckedSecret::of(line, Some(reference), &secrets));
         }
     }
     checked

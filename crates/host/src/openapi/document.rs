@@ -1,11 +1,17 @@
 //! An OpenAPI description: its version, its operations by `operationId`, and its local references.
 
+use std::cell::Cell;
+
 use serde_json::{Map, Value};
 
 use super::OpenApiError;
 
 /// How many references may lead to each other.
 const MAX_HOPS: usize = 16;
+
+/// How many bytes of schemas are copied into tools, all together: a small description can refer to one large
+/// schema from everywhere.
+const MAX_COPIED: usize = 1024 * 1024;
 
 /// How many operations an error lists.
 const MAX_LISTED: usize = 20;
@@ -18,6 +24,8 @@ const METHODS: [&str; 8] = [
 /// A description.
 pub(super) struct Document<'d> {
     whole: &'d Value,
+    /// How many bytes may still be copied.
+    left: Cell<usize>,
     /// Whether schemas are those of OpenAPI 3.0, which differ from JSON Schema.
     pub(super) is_3_0: bool,
 }
@@ -40,16 +48,18 @@ impl<'d> Document<'d> {
         match version {
             Some(version) if version.starts_with("3.0.") => Ok(Self {
                 whole,
+                left: Cell::new(MAX_COPIED),
                 is_3_0: true,
             }),
             Some(version) if version.starts_with("3.1.") => Ok(Self {
                 whole,
+                left: Cell::new(MAX_COPIED),
                 is_3_0: false,
             }),
             Some(version) => {
-                let shown: String = version.chars().take(20).collect();
+                let version: String = version.chars().take(20).collect();
                 Err(OpenApiError::new(
-                    format!("OpenAPI {shown} is not read"),
+                    format!("OpenAPI {} is not read", shown(&version)),
                     hint,
                 ))
             }
@@ -58,6 +68,17 @@ impl<'d> Document<'d> {
             }
             None => Err(OpenApiError::new("it is not an OpenAPI description", hint)),
         }
+    }
+
+    /// Fails if there is no room for so many bytes more.
+    pub(super) fn make_room(&self, bytes: usize) -> Result<(), OpenApiError> {
+        let left = self.left.get().checked_sub(bytes).ok_or_else(|| {
+            OpenApiError::unsupported(format!(
+                "the schemas of these operations have more than {MAX_COPIED} bytes"
+            ))
+        })?;
+        self.left.set(left);
+        Ok(())
     }
 
     /// A value of the whole.
@@ -134,6 +155,22 @@ impl<'d> Document<'d> {
         let decoded = pointer.replace("%7B", "{").replace("%7D", "}");
         let found = self.whole.pointer(&decoded);
         found.ok_or_else(|| OpenApiError::unsupported(format!("{shown} leads nowhere")))
+    }
+}
+
+/// About how many bytes a value is as text.
+pub(super) fn size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(|item| size(item) + 2).sum::<usize>() + 2,
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            fields
+                .map(|(name, field)| name.len() + size(field) + 6)
+                .sum::<usize>()
+                + 2
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What is understood becomes an entry for `haft.toml`; what is not is an error that says where, or, where
 //! an API does not require it, a note. Nothing is guessed. Each entry is checked by the code that will read
-//! it. Pure: text and values come in, text goes out.
+//! it. Pure: text and values come in, text goes out; `written_tools.rs` reads the file they go to.
 //!
 //! Read next: `operation.rs` for one operation, `schema.rs` for what is kept of a schema.
 
@@ -14,12 +14,15 @@ mod schema;
 mod security;
 mod server;
 mod written;
+mod written_tools;
 
 use haft_contract::ToolName;
 use haft_tools::web::http::HttpOperation;
 use serde_json::Value;
 
 use self::document::Document;
+pub use self::written_tools::{add_to, lines};
+use crate::error::HostError;
 
 /// The longest name of a tool.
 const MAX_NAME: usize = 64;
@@ -56,6 +59,12 @@ pub struct ImportedTool {
 pub struct OpenApiError {
     message: String,
     hint: String,
+}
+
+impl From<OpenApiError> for HostError {
+    fn from(error: OpenApiError) -> Self {
+        Self::config(error.message, error.hint)
+    }
 }
 
 impl OpenApiError {

@@ -27,6 +27,13 @@ pub(super) fn config(
             "{method} requests are not sent"
         )));
     }
+    if !found.path.starts_with('/') {
+        // Joined to the server's address it would be a part of its host.
+        return Err(OpenApiError::unsupported(format!(
+            "its path {} does not begin with `/`",
+            shown(found.path)
+        )));
+    }
     let mut arguments = parameters::read(document, found)?;
     let body = match found.operation.get("requestBody") {
         Some(written) if !matches!(found.method, "get" | "head") => {
@@ -34,8 +41,8 @@ pub(super) fn config(
         }
         Some(_) | None => None,
     };
-    let secrets = security::read(document, found, &mut arguments)?;
     let server = server::of(document, found, wanted.server.as_deref())?;
+    let secrets = security::read(document, found, &server, &mut arguments)?;
     let url = format!("{server}{}", path(found.path, &arguments)?);
     if found.operation.get("deprecated") == Some(&Value::Bool(true)) {
         arguments

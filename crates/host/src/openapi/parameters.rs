@@ -36,7 +36,8 @@ impl Arguments {
         }
         let mut number = 2;
         while self.properties.contains_key(&name) {
-            name = plain_name(&format!("{place}_{wanted}_{number}"));
+            // The number first, because a long name is cut at its end.
+            name = plain_name(&format!("{place}_{number}_{wanted}"));
             number += 1;
         }
         self.properties.insert(name.clone(), schema);

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     OpenApiError,
-    document::{Document, shown},
+    document::{Document, shown, size},
 };
 
 /// How deep schemas can be nested, references counted.
@@ -14,6 +14,9 @@ const MAX_DEPTH: usize = 12;
 
 /// How many schemas one argument can be made of.
 const MAX_PARTS: usize = 2_000;
+
+/// What a schema counts for, however small it is.
+const PART_BYTES: usize = 32;
 
 /// The longest description that is kept, in characters.
 const MAX_WORDS: usize = 1_000;
@@ -82,6 +85,7 @@ struct Conversion<'d> {
 impl Conversion<'_> {
     fn schema(&mut self, written: &Value, depth: usize) -> Result<Value, OpenApiError> {
         self.parts += 1;
+        self.document.make_room(PART_BYTES)?;
         if depth > MAX_DEPTH {
             return Err(OpenApiError::unsupported(format!(
                 "a schema of it is nested deeper than {MAX_DEPTH}, or refers to itself"
@@ -141,6 +145,9 @@ impl Conversion<'_> {
         schema: &mut Map<String, Value>,
         depth: usize,
     ) -> Result<(), OpenApiError> {
+        if word == "description" || KEPT.contains(&word) {
+            self.document.make_room(size(value))?;
+        }
         let made = match (word, value) {
             ("description", _) => Value::from(words(value.as_str().unwrap_or_default())),
             ("properties" | "patternProperties", Value::Object(properties)) => {
@@ -148,6 +155,7 @@ impl Conversion<'_> {
                 for (name, property) in properties {
                     // What a server fills in is nothing that a caller sends.
                     if property.get("readOnly") != Some(&Value::Bool(true)) {
+                        self.document.make_room(name.len())?;
                         made.insert(name.clone(), self.schema(property, depth + 1)?);
                     }
                 }

@@ -1,4 +1,8 @@
 //! The credentials of an operation: a secret for each, in the place that the description names.
+//!
+//! Where a secret is kept is never the description's to say: one that called its scheme `GITHUB_TOKEN` would
+//! have that variable sent to its own server. The variable is named after the server, so no description
+//! reaches what belongs to another.
 
 use serde_json::{Map, Value};
 
@@ -12,6 +16,7 @@ use super::{
 pub(super) fn read(
     document: &Document<'_>,
     found: &FoundOperation<'_>,
+    server: &str,
     arguments: &mut Arguments,
 ) -> Result<Map<String, Value>, OpenApiError> {
     let ways = found.operation.get("security").or(document.get("security"));
@@ -20,7 +25,7 @@ pub(super) fn read(
     let mut refused = None;
     for way in ways.iter().filter(|way| object(Some(way)).next().is_some()) {
         match one(document, way) {
-            Ok(places) => return Ok(apply(places, arguments)),
+            Ok(places) => return apply(places, server, arguments),
             Err(error) => refused = refused.or(Some(error)),
         }
     }
@@ -88,8 +93,13 @@ fn one(document: &Document<'_>, way: &Value) -> Result<Vec<CredentialPlace>, Ope
     Ok(places)
 }
 
-fn apply(places: Vec<CredentialPlace>, arguments: &mut Arguments) -> Map<String, Value> {
+fn apply(
+    places: Vec<CredentialPlace>,
+    server: &str,
+    arguments: &mut Arguments,
+) -> Result<Map<String, Value>, OpenApiError> {
     let mut secrets = Map::new();
+    let server = variable_of(server)?;
     for place in places {
         let value = Value::from(format!("{}${{{}}}", place.before, place.secret));
         let table = if place.header {
@@ -98,16 +108,16 @@ fn apply(places: Vec<CredentialPlace>, arguments: &mut Arguments) -> Map<String,
             &mut arguments.query
         };
         table.insert(place.name, value);
-        let secret = &place.secret;
+        let variable = format!("{}_FOR_{server}", place.secret);
         let mut note =
-            format!("the secret is read from the variable {secret}; `file:/path` works too");
+            format!("the secret is read from the variable {variable}; `file:/path` works too");
         if let Some(more) = place.note {
             note = format!("{note}; {more}");
         }
         arguments.notes.push(note);
-        secrets.insert(place.secret.clone(), Value::from(format!("env:{secret}")));
+        secrets.insert(place.secret, Value::from(format!("env:{variable}")));
     }
-    secrets
+    Ok(secrets)
 }
 
 /// The name of a scheme as variables are written: `bearerAuth` is `BEARER_AUTH`.
@@ -129,4 +139,29 @@ fn secret_name(scheme: &str) -> String {
         name.insert_str(0, "KEY_");
     }
     name
+}
+
+/// What the variables for a server end with: `API_EXAMPLE_COM` for `https://api.example.com/v1`. At the end,
+/// where the name of a scheme cannot make it another host's; from the host as it is connected to, since
+/// letters that are not ASCII look alike.
+fn variable_of(server: &str) -> Result<String, OpenApiError> {
+    let url = url::Url::parse(server).ok();
+    let host = url.as_ref().and_then(url::Url::host_str);
+    let host = host.ok_or_else(|| {
+        OpenApiError::unsupported(format!("the server {} has no host", shown(server)))
+    })?;
+    let port = url.as_ref().and_then(url::Url::port);
+    let mut name = String::new();
+    for c in host.trim_matches(['[', ']']).chars() {
+        match c {
+            '.' => name.push('_'),
+            c if c.is_ascii_alphanumeric() => name.push(c.to_ascii_uppercase()),
+            // A dash, which may stand where another host has a dot.
+            _ => name.push_str("__"),
+        }
+    }
+    if let Some(port) = port {
+        name = format!("{name}_{port}");
+    }
+    Ok(name)
 }

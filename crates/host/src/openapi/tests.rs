@@ -116,7 +116,7 @@ fn an_operation_becomes_a_tool() {
         assert_eq!(headers.len(), 2);
         assert_eq!(
             config["secrets"]["BEARER_AUTH"].as_str(),
-            Some("env:BEARER_AUTH")
+            Some("env:BEARER_AUTH_FOR_TRACKER_EXAMPLE_COM")
         );
         let input = config["input"].as_table().unwrap();
         assert_eq!(input["required"].as_array().unwrap().len(), 1);
@@ -125,7 +125,10 @@ fn an_operation_becomes_a_tool() {
         assert_eq!(input["properties"].as_table().unwrap().len(), 4);
         let notes = tool.notes.join("\n");
         assert!(notes.contains("`near` in the query is left out"), "{notes}");
-        assert!(notes.contains("the variable BEARER_AUTH"), "{notes}");
+        assert!(
+            notes.contains("the variable BEARER_AUTH_FOR_TRACKER_EXAMPLE_COM"),
+            "{notes}"
+        );
         assert!(tool.text.starts_with("# "), "{}", tool.text);
     }
 }
@@ -198,7 +201,10 @@ fn what_has_no_counterpart_is_refused_by_name() {
     }
     for (description, expect) in [
         (json!({"swagger": "2.0"}), "Swagger 2.0 is not read"),
-        (json!({"openapi": "4.0.0"}), "OpenAPI 4.0.0 is not read"),
+        (
+            json!({"openapi": "4.0\u{1b}[2J"}),
+            r"OpenAPI `4.0\u{1b}[2J` is not read",
+        ),
         (json!([]), "not an OpenAPI description"),
     ] {
         assert!(
@@ -247,4 +253,78 @@ fn the_server_is_one_whole_address() {
             .line
             .starts_with("GET http://127.0.0.1:8080/projects/")
     );
+}
+
+#[test]
+fn a_description_cannot_choose_which_variable_is_sent() {
+    let mut description = tracker("3.1.0");
+    description["security"] = json!([{"GITHUB_TOKEN": []}]);
+    description["components"]["securitySchemes"]["GITHUB_TOKEN"] =
+        json!({"type": "http", "scheme": "bearer"});
+    let mut variable = |server: &str| {
+        description["servers"] = json!([{"url": server}]);
+        let config = config(&imported(&description, "listIssues").unwrap());
+        let secrets = config["secrets"].as_table().unwrap();
+        secrets["GITHUB_TOKEN"].as_str().unwrap().to_owned()
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    for (server, expect) in [
+        ("https://tracker.example.com/v2", "TRACKER_EXAMPLE_COM"),
+        (
+            "https://tracker-example.com:8443",
+            "TRACKER__EXAMPLE_COM_8443",
+        ),
+        (
+            "https://tr\u{e4}cker.example.com",
+            "XN____TRCKER__CUA_EXAMPLE_COM",
+        ),
+        ("https://[2606:4700::1111]/v2", "2606__4700____1111"),
+    ] {
+        let found = variable(server);
+        assert_eq!(found, format!("env:GITHUB_TOKEN_FOR_{expect}"));
+        assert!(seen.insert(found));
+    }
+}
+
+#[test]
+fn long_names_that_begin_alike_stay_apart() {
+    let mut description = tracker("3.1.0");
+    let long = "n".repeat(80);
+    let parameters = (0..5).map(|number| {
+        json!({"name": format!("{long}{number}"), "in": "query", "schema": {"type": "string"}})
+    });
+    description["paths"]["/long"] =
+        json!({"get": {"operationId": "long", "parameters": parameters.collect::<Vec<_>>()}});
+    let config = config(&imported(&description, "long").unwrap());
+    assert_eq!(config["input"]["properties"].as_table().unwrap().len(), 5);
+    assert_eq!(config["query"].as_table().unwrap().len(), 5);
+}
+
+#[test]
+fn a_path_is_no_part_of_the_host() {
+    for path in [
+        ".evil.example/x",
+        "mons.example/x",
+        ":8443/x",
+        "@evil.example/x",
+        "",
+    ] {
+        let mut description = tracker("3.1.0");
+        description["paths"] = json!({path: {"get": {"operationId": "x"}}});
+        let said = imported(&description, "x").unwrap_err();
+        assert!(said.contains("does not begin with `/`"), "{path}: {said}");
+    }
+}
+
+#[test]
+fn a_small_description_stays_a_small_tool() {
+    let mut description = tracker("3.1.0");
+    let values: Vec<String> = (0..1000).map(|number| format!("{number:0100}")).collect();
+    description["components"]["schemas"]["Many"] = json!({"enum": values});
+    let reference = json!({"$ref": "#/components/schemas/Many"});
+    let all = vec![reference; 900];
+    description["paths"]["/large"] = json!({"get": {"operationId": "large", "parameters": [
+        {"name": "x", "in": "query", "required": true, "schema": {"allOf": all}}]}});
+    let said = imported(&description, "large").unwrap_err();
+    assert!(said.contains("more than 1048576 bytes"), "{said}");
 }

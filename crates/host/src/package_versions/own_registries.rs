@@ -77,7 +77,7 @@ fn host(address: &str) -> Option<String> {
         None => host.to_owned(),
     };
     let rule = HostRule::parse(&host).ok()?;
-    (!never_granted(&rule)).then_some(host)
+    never_granted(&rule).is_none().then_some(host)
 }
 
 /// The address without the name that uv lets an index have: `corp=https://pypi.corp.test/simple`.

@@ -16,8 +16,6 @@ const KNOWN: &[&str] = &[
     "tool_digest",
     "action",
     "input",
-    // Bound by the digest; says nothing to anybody.
-    "input_sha256",
     "accesses",
     "effects",
     "backend",

@@ -83,7 +83,7 @@ impl WebAccess {
         }
         for (place, config) in search_settings(settings) {
             for rule in config.named_hosts() {
-                refuse_metadata(&rule).map_err(|why| {
+                refuse_never_granted(&rule).map_err(|why| {
                     let message = format!("{place}: `url` of a provider: {why}");
                     HostError::config(message, "write where the provider is")
                 })?;
@@ -92,7 +92,7 @@ impl WebAccess {
         }
         for (tool, operation) in http_operations(settings) {
             if let Some(rule) = operation.private_host() {
-                refuse_metadata(&rule).map_err(|why| {
+                refuse_never_granted(&rule).map_err(|why| {
                     let message = format!("{}: `url` of `{}`: {why}", tool.place, tool.name);
                     HostError::config(message, "write where the API is")
                 })?;
@@ -150,16 +150,16 @@ fn named_host(text: &str) -> Result<HostRule, String> {
     if rule.host().is_none() || rule.port().is_none() {
         return Err("it must be one host and its port".to_owned());
     }
-    refuse_metadata(&rule)?;
+    refuse_never_granted(&rule)?;
     Ok(rule)
 }
 
 #[cfg(feature = "settings")]
-fn refuse_metadata(rule: &HostRule) -> Result<(), String> {
-    if haft_egress::never_granted(rule) {
-        return Err("credentials are handed out there, so nothing reaches it".to_owned());
+fn refuse_never_granted(rule: &HostRule) -> Result<(), String> {
+    match haft_egress::never_granted(rule) {
+        Some(why) => Err(format!("nothing reaches it: {why}")),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -193,6 +193,9 @@ mod tests {
             "wiki.internal",
             "*.internal:80",
             "169.254.169.254:80",
+            "0.0.0.0:80",
+            "[::]:80",
+            "[::ffff:0.0.0.0]:80",
             "http://a:1",
             "",
         ] {

@@ -1,4 +1,4 @@
-//! Reads back what calls did to files, to show and undo it.
+//! Reads back what calls did to files and rows, to show and undo it.
 
 use haft_contract::{
     CallEvent, CallId, TenantId, WorkPath,
@@ -20,7 +20,7 @@ const MAX_CHANGES: usize = 200_000;
 /// How many calls are read at a time.
 const CALLS_AT_ONCE: usize = 500;
 
-/// What these calls did to files, in order.
+/// What these calls did to files and rows, in order.
 pub(crate) async fn changes(
     store: &dyn Store,
     tenant: &TenantId,
@@ -63,8 +63,13 @@ pub(crate) async fn changes(
     Ok(found.into_iter().map(|(_, change)| change).collect())
 }
 
-/// The kinds of events that say what happened to files.
-const KINDS: [&str; 3] = ["preimage_kept", "file_changed", "changes_scanned"];
+/// The kinds of events that say what happened to files and rows.
+const KINDS: [&str; 4] = [
+    "preimage_kept",
+    "file_changed",
+    "rows_changed",
+    "changes_scanned",
+];
 
 fn event(kind: &str, body: &Value) -> Result<CallEvent, LedgerError> {
     let text = |name: &str| body.get(name).and_then(Value::as_str);
@@ -88,11 +93,29 @@ fn event(kind: &str, body: &Value) -> Result<CallEvent, LedgerError> {
             after: text("after").map(FileVersion::new),
             artifact: artifact(body)?,
         },
+        "rows_changed" => CallEvent::RowsChanged {
+            rows: body.get("rows").and_then(Value::as_u64).unwrap_or(0),
+            writes: names(body, "writes")?,
+            reads: names(body, "reads")?,
+            artifact: artifact(body)?,
+            missed: text("missed").map(str::to_owned),
+        },
         _ => CallEvent::ChangesScanned {
             files: body.get("files").and_then(Value::as_u64).unwrap_or(0),
             missed: text("missed").map(str::to_owned),
         },
     })
+}
+
+fn names(body: &Value, list: &str) -> Result<Vec<String>, LedgerError> {
+    let names = body
+        .get(list)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let names = names.map(|name| name.as_str().map(str::to_owned));
+    let names: Option<Vec<String>> = names.collect();
+    names.ok_or_else(|| corrupt("the columns of a change"))
 }
 
 fn artifact(body: &Value) -> Result<Option<ArtifactId>, LedgerError> {

@@ -440,6 +440,7 @@ fn is_wanted_soon(happened: &RecordedEvent) -> bool {
         CallEvent::ApprovalAsked { .. }
             | CallEvent::PreimageKept { .. }
             | CallEvent::FileChanged { .. }
+            | CallEvent::RowsChanged { .. }
     )
 }
 

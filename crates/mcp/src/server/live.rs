@@ -372,6 +372,7 @@ impl EventSink for LiveCalls {
             | CallEvent::ProgressNoted(_)
             | CallEvent::PreimageKept { .. }
             | CallEvent::FileChanged { .. }
+            | CallEvent::RowsChanged { .. }
             | CallEvent::ChangesScanned { .. }
             | CallEvent::RunEnded
             | CallEvent::Settled { .. } => {}

@@ -6,7 +6,7 @@
 
 use haft_contract::{
     Access, PathScope,
-    access::{PathAccess, ProcessAct},
+    access::{PathAccess, ProcessAct, SoleAccess},
     host::{Question, ToolFacts},
 };
 
@@ -41,7 +41,7 @@ impl GrantRule {
             (Some(_), CommandPart::Touch(segment, reading, touch)) => {
                 self.covers_touch(segment, reading, touch.how)
             }
-            (Some(access), CommandPart::Whole) => self.covers_access(access),
+            (Some(access), CommandPart::Whole) => self.covers_access(access, question.tool.touches),
         }
     }
 
@@ -107,7 +107,7 @@ impl GrantRule {
         is_whole(pattern, reading) || spelt_out()
     }
 
-    fn covers_access(&self, access: &Access) -> bool {
+    fn covers_access(&self, access: &Access, touches: Option<SoleAccess>) -> bool {
         let Some(pattern) = &self.pattern else {
             // Typed text may be a command.
             let typed = matches!(
@@ -122,9 +122,12 @@ impl GrantRule {
         };
         match access {
             Access::Path(path) => covers_path(pattern, path),
-            // A file and a host may have one name, and a person was asked about one of them.
+            // A file and a host may have one name, and a person was asked about one of them, unless the
+            // tool touches hosts alone. A rule names a host whatever its port.
             Access::Host { host, .. } => {
-                pattern.kind() == PatternKind::Host && pattern.matches_host(host)
+                let is_host =
+                    pattern.kind() == PatternKind::Host || touches == Some(SoleAccess::Hosts);
+                is_host && pattern.matches_host(host)
             }
             Access::Database { source, writes } => {
                 let database = source.split('.').next().unwrap_or_default();

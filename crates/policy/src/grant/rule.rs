@@ -8,7 +8,7 @@ use std::{
 
 use haft_contract::{
     WorkPath,
-    access::Command,
+    access::{Command, SoleAccess},
     host::{RuleRef, Verdict},
 };
 
@@ -105,6 +105,16 @@ impl GrantRule {
         }
     }
 
+    /// Whether it is about the tool of this name, whoever provides it.
+    pub fn names_tool(&self, name: &str) -> bool {
+        match &self.selector {
+            Selector::Provided(key) => key.tool.as_str() == name,
+            Selector::Named(_) | Selector::Like(_) | Selector::Group(_) | Selector::Accesses(_) => {
+                self.selector.matches_name(name)
+            }
+        }
+    }
+
     /// The rule as written.
     pub fn text(&self) -> &str {
         &self.text
@@ -112,6 +122,12 @@ impl GrantRule {
 
     /// What granting it means, in one sentence.
     pub fn meaning(&self) -> String {
+        self.meaning_for(None)
+    }
+
+    /// The same for a tool that touches only one kind of thing, if that is so: `web_fetch(docs.rs)` is
+    /// about a host, though there may be a file of that name.
+    pub fn meaning_for(&self, touches: Option<SoleAccess>) -> String {
         let tool = &self.selector;
         if let Some(action) = &self.action {
             return format!("every use of `{tool}` for its action `{}`", action.name());
@@ -119,14 +135,15 @@ impl GrantRule {
         let Some(pattern) = &self.pattern else {
             return format!("every use of `{tool}`, whatever its input");
         };
-        match (pattern.kind(), &pattern.host) {
-            (PatternKind::Host, Some(TextPattern::Literal(host))) => {
+        let is_host = pattern.kind() == PatternKind::Host || touches == Some(SoleAccess::Hosts);
+        match (is_host, &pattern.host) {
+            (true, Some(TextPattern::Literal(host))) => {
                 return format!("`{tool}` may reach the host `{host}`");
             }
-            (PatternKind::Host, _) => {
+            (true, _) => {
                 return format!("`{tool}` may reach every host like `{}`", pattern.text);
             }
-            _ => {}
+            (false, _) => {}
         }
         if let Some(database) = &pattern.database {
             return format!("`{tool}` may {}", database.meaning());

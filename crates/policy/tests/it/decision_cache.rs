@@ -34,6 +34,7 @@ fn apart(text: &str, first: (&DeclaredCall, Verdict), second: (&DeclaredCall, Ve
 fn decide(policy: &CedarPolicy, (call, usual): &DeclaredCall) -> (Verdict, String) {
     let decision = policy.decide(&Question {
         tool: ToolFacts {
+            touches: None,
             effects: *usual,
             ..call.facts()
         },

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use haft_contract::{
     Access, AgentId, PathAccess, PathMode, PathScope, SessionId, TenantId, UserId, WorkPath,
-    access::{Command, CommandAccess},
+    access::{Command, CommandAccess, SoleAccess},
     host::{
         Decision, Grant, GrantBreadth, GrantId, GrantProposal, GrantScope, Policy as _, Question,
         Timestamp, Verdict,
@@ -98,6 +98,29 @@ fn a_grant_answers_for_the_person_who_would_be_asked() {
     leaves(&["bash(cargo test *)"], &bash("cargo build"));
     leaves(&["write(src/**)"], &Call::write("tests/a.rs"));
     leaves(&["edit(src/**)"], &Call::write("src/a.rs"));
+}
+
+#[test]
+fn a_host_is_named_by_itself_where_a_tool_reaches_hosts_alone() {
+    let fetch = |port| {
+        let host = "127.0.0.1".to_owned();
+        Call::of("web_fetch", vec![Access::Host { host, port }])
+    };
+    let alone = |port| fetch(port).touches_only(SoleAccess::Hosts);
+    for port in [80, 38471] {
+        opens(&["web_fetch(127.0.0.1)"], &alone(port));
+        opens(&["web_fetch(domain:127.0.0.1)"], &alone(port));
+        opens(&["web_fetch(domain:127.0.0.1)"], &fetch(port));
+        leaves(&["web_fetch(127.0.0.2)"], &alone(port));
+        // Where a file may be what was agreed to, it is not taken for a host.
+        leaves(&["web_fetch(127.0.0.1)"], &fetch(port));
+    }
+    let rule = GrantRule::parse("web_fetch(127.0.0.1)").unwrap();
+    let meaning = rule.meaning_for(Some(SoleAccess::Hosts));
+    assert_eq!(meaning, "`web_fetch` may reach the host `127.0.0.1`");
+    assert_eq!(rule.meaning(), "`web_fetch` on `127.0.0.1`");
+    let every = GrantRule::parse("web_fetch(domain:*.example.com)").unwrap();
+    assert_eq!(every.meaning(), every.meaning_for(Some(SoleAccess::Hosts)));
 }
 
 #[test]

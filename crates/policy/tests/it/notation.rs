@@ -3,9 +3,10 @@
 
 use haft_contract::{
     Access,
+    access::SoleAccess,
     host::Verdict::{Allow, Ask, Deny},
 };
-use haft_policy::GrantRule;
+use haft_policy::{FindingKind, GrantRule};
 
 use crate::world::{Call, check, path, policy, problem};
 
@@ -342,6 +343,177 @@ fn a_rule_that_cannot_match_denies() {
     // The tool of that name was meant.
     let rules = policy("[policy]\nallow = ['embedded/db']\ndeny = ['db(private)']");
     check(&rules, &call("db", Access::read(path("private/a"))), Deny);
+}
+
+/// A tool that only connects to hosts, or only queries databases.
+fn sole(provider: &str, tool: &str) -> Call {
+    let (access, kind) = match tool {
+        "database_query" => (database("crm.orders.id", false), SoleAccess::Databases),
+        _ => (host("docs.rs"), SoleAccess::Hosts),
+    };
+    let mut call = Call::from(provider, tool, vec![access]).touches_only(kind);
+    if tool == "find_issues" {
+        call.groups = vec!["http"];
+    }
+    call
+}
+
+#[test]
+fn a_rule_that_names_nothing_its_tool_touches_is_a_mistake_with_the_form() {
+    let tools = ["find_issues", "web_fetch", "database_query"].map(|tool| sole("builtin", tool));
+    let plain = Call::from("embedded", "deploy", vec![host("docs.rs")]);
+    let facts: Vec<_> = tools.iter().chain([&plain]).map(Call::facts).collect();
+    let found = |rule: &str, list: &str| -> Vec<String> {
+        let rules = policy(&format!("[policy]\n{list} = ['{rule}']"));
+        let findings = rules.lint(&facts);
+        findings
+            .iter()
+            .map(|finding| format!("{:?} {finding}; {}", finding.rule.line, finding.hint()))
+            .collect()
+    };
+    for (rule, form) in [
+        ("find_issues(127.0.0.1:18080)", "`find_issues(127.0.0.1)`"),
+        (
+            "find_issues(http://127.0.0.1:18080)",
+            "`find_issues(127.0.0.1)`",
+        ),
+        ("find_issues(127.0.0.1/v2/*)", "`find_issues(127.0.0.1)`"),
+        ("find_issues(http://[::1]:80/*)", "`find_issues([::1])`"),
+        (
+            "find_issues(production)",
+            "`find_issues(domain:production)`",
+        ),
+        ("find_issues(GET *)", "`find_issues(domain:NAME)`"),
+        ("find_issues(action:get)", "without a pattern"),
+        (
+            "builtin/find_issues(production)",
+            "`builtin/find_issues(domain:production)`",
+        ),
+        ("@http(127.0.0.1:18080)", "`@http(127.0.0.1)`"),
+        ("@all(https://docs.rs/*)", "`@all(docs.rs)`"),
+        ("find_*(docs.rs:443)", "`find_*(docs.rs)`"),
+        ("web_fetch(docs.rs:443)", "`web_fetch(docs.rs)`"),
+        ("web_fetch(https://docs.rs/*)", "`web_fetch(docs.rs)`"),
+        ("web_fetch(docs.rs/*)", "`web_fetch(docs.rs)`"),
+        ("web_fetch(db:crm)", "`web_fetch(domain:NAME)`"),
+        (
+            "database_query(crm.orders)",
+            "`database_query(db:crm.orders)`",
+        ),
+        (
+            "database_query(crm, reads)",
+            "`database_query(db:crm, reads)`",
+        ),
+        ("database_query(docs.rs)", "`database_query(db:docs.rs)`"),
+        (
+            "database_query(domain:docs.rs)",
+            "`database_query(db:NAME)`",
+        ),
+    ] {
+        for list in ["allow", "ask", "deny"] {
+            let found = found(rule, list);
+            let [one] = found.as_slice() else {
+                panic!("{list} {rule}: {found:?}");
+            };
+            assert!(
+                one.contains(form) && one.starts_with("Some(2) "),
+                "{list}: {one}"
+            );
+        }
+    }
+    // In `allow`, a wildcard without `domain:` names files.
+    assert_eq!(found("web_fetch(*.example.com)", "allow").len(), 1);
+    for rule in [
+        "web_fetch(docs.rs)",
+        "web_fetch(domain:production)",
+        "web_fetch(domain:*.example.com)",
+        "web_fetch(::1)",
+        "web_fetch",
+        "@http(10.0.0.1)",
+        "@all(payment:*)",
+        "@all(db:crm)",
+        "@all(slack:#ops)",
+        "database_query(db:crm.orders, writes)",
+        "host(docs.rs)",
+        "db(crm)",
+        "deploy(production)",
+        "deploy(127.0.0.1:80)",
+        "edit(docs/**)",
+        "read(**/.env)",
+        "bash(git push *)",
+    ] {
+        for list in ["allow", "deny"] {
+            let edit = Call::write("docs/a");
+            let known: Vec<_> = [
+                Call::bash("ls"),
+                Call::read("a"),
+                Call::of("edit", edit.parts.accesses),
+            ]
+            .into_iter()
+            .collect();
+            let known = known.iter().map(Call::facts).chain(facts.iter().copied());
+            let rules = policy(&format!("[policy]\n{list} = ['{rule}']"));
+            let found = rules.lint(&known.collect::<Vec<_>>());
+            let mut found = found.iter().map(|finding| &finding.kind);
+            let missed = |kind: &FindingKind| matches!(kind, FindingKind::NotTouched { .. });
+            assert!(!found.any(missed), "{list} {rule}");
+        }
+    }
+}
+
+/// `host(127.0.0.*)` let `http://localhost/` through, and in `allow` it was also `127.0.0.evil.com`.
+#[test]
+fn a_wildcard_of_addresses_is_refused() {
+    for rule in [
+        "host(127.0.0.*)",
+        "host(10.*)",
+        "host(*.0.0.1)",
+        "deploy(domain:127.*.0.1)",
+        "@all(domain:192.168.*)",
+    ] {
+        for list in ["allow", "ask", "deny"] {
+            let said = problem(&format!("[policy]\n{list} = ['{rule}']"));
+            assert!(
+                said.contains("haft.toml:2") && said.contains("host(10.0.0.1)"),
+                "{said}"
+            );
+        }
+    }
+    let rules = policy("[policy]\nallow = ['web_fetch']\ndeny = ['web_fetch(127.0.0.*)']");
+    check(&rules, &sole("builtin", "web_fetch"), Deny);
+}
+
+/// Nothing has to be checked beforehand for a rule to hold.
+#[test]
+fn a_call_of_a_tool_that_a_rule_misses_is_denied() {
+    for (tool, rule) in [
+        ("find_issues", "find_issues(127.0.0.1:18080)"),
+        ("find_issues", "find_issues(production)"),
+        ("find_issues", "builtin/find_issues(GET *)"),
+        ("web_fetch", "web_fetch(docs.rs:443)"),
+        ("web_fetch", "web_fetch(https://docs.rs/*)"),
+        ("database_query", "database_query(crm.orders)"),
+        ("database_query", "database_query(crm, reads)"),
+        ("database_query", "database_query(orders)"),
+    ] {
+        let call = sole("builtin", tool);
+        for list in ["deny", "ask"] {
+            let rules = policy(&format!(
+                "[policy]\nallow = ['{tool}']\n{list} = ['{rule}']"
+            ));
+            let decision = call.decide(&rules);
+            assert_eq!(decision.verdict, Deny, "{rule}: {}", decision.reason);
+            assert!(decision.reason.contains("write `"), "{}", decision.reason);
+        }
+        let elsewhere = format!("[policy]\nallow = ['{tool}']\n[agents.other]\ndeny = ['{rule}']");
+        let rules = policy(&format!("{elsewhere}\n[agents.main]\nallow = ['grep']"));
+        check(&rules, &call, Allow);
+    }
+    let rules = policy("[policy]\nallow = ['web_fetch']\ndeny = ['web_fetch(evil.example)']");
+    check(&rules, &sole("builtin", "web_fetch"), Allow);
+    let rules =
+        policy("[policy]\nallow = ['database_query']\ndeny = ['database_query(db:crm.users)']");
+    check(&rules, &sole("builtin", "database_query"), Allow);
 }
 
 #[test]

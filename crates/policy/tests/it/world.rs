@@ -6,7 +6,7 @@ use haft_contract::{
     Access, ActionSpec, AgentId, Deadline, Effects, Label, Labels, Masks, PlanParts, Principal,
     ProviderId, SealedPlan, SessionId, SessionKind, ToolKey, ToolName, ToolSpec, UserId, WorkPath,
     WorkspaceId,
-    access::{Command, ProcessAccess, ProcessAct, RunningCommand},
+    access::{Command, ProcessAccess, ProcessAct, RunningCommand, SoleAccess},
     background::ProcessId,
     host::{Decision, GrantedWorkspace, Policy as _, Question, ToolFacts, Verdict, Visibility},
     ops::{BackendId, Tier},
@@ -51,6 +51,8 @@ pub(crate) struct Call {
     pub(crate) groups: Vec<&'static str>,
     /// The actions the tool says it has.
     pub(crate) actions: Vec<ActionSpec>,
+    /// The one kind of thing it touches, if it says so.
+    pub(crate) touches: Option<SoleAccess>,
     pub(crate) parts: PlanParts,
     /// The parts, sealed.
     pub(crate) plan: SealedPlan,
@@ -98,6 +100,7 @@ impl Call {
             key,
             groups,
             actions: Vec::new(),
+            touches: None,
             plan: parts.clone().seal(),
             parts,
         }
@@ -181,6 +184,12 @@ impl Call {
         self.sealed()
     }
 
+    /// Of a tool that touches nothing of any other kind.
+    pub(crate) fn touches_only(mut self, kind: SoleAccess) -> Self {
+        self.touches = Some(kind);
+        self
+    }
+
     pub(crate) fn tier(mut self, tier: Tier) -> Self {
         self.parts.tier = tier;
         self.sealed()
@@ -219,6 +228,7 @@ impl Call {
             groups: &self.groups,
             actions: &self.actions,
             effects: self.parts.effects,
+            touches: self.touches,
         }
     }
 

@@ -14,6 +14,7 @@ mod process;
 mod read_from;
 mod read_only;
 mod repository;
+mod rows;
 mod search;
 mod todo;
 mod world;

@@ -4,10 +4,11 @@
 use haft_contract::{
     BoxFuture, ErrorKind, WorkPath,
     ops::{
-        CopyFile, DatabaseOps, DatabaseQuery, FileOps, FileReader, FileStat, FileVersion,
-        ListQuery, Listing, OpsError, Overwrite, ReadStatement, RemoveScope, ResolvedPath,
-        SchemaPage, SchemaQuestion, SourceSummary, StatementEnd, StatementEstimate,
-        StatementReading, TakeRows, WriteFile, WrittenFile,
+        CopyFile, DatabaseOps, DatabaseQuery, FileOps, FileReader, FileStat, FileVersion, KeepRows,
+        ListQuery, Listing, OpsError, Overwrite, PutBackRows, PutBackRun, ReadStatement,
+        RemoveScope, ResolvedPath, RowChange, RowsPutBack, SchemaPage, SchemaQuestion,
+        SourceSummary, StatementEnd, StatementEstimate, StatementReading, TakeRows, WriteFile,
+        WrittenFile,
     },
 };
 
@@ -116,6 +117,10 @@ impl ReadStatement for ReadOnly {
     fn read_statement(&self, source: &str, statement: &str) -> Result<StatementReading, OpsError> {
         self.0.read_statement(source, statement)
     }
+
+    fn read_row_change(&self, change: &RowChange) -> Result<StatementReading, OpsError> {
+        self.0.read_row_change(change)
+    }
 }
 
 impl DatabaseOps for ReadOnly {
@@ -131,7 +136,26 @@ impl DatabaseOps for ReadOnly {
         &'a self,
         query: DatabaseQuery<'a>,
     ) -> BoxFuture<'a, Result<StatementEstimate, OpsError>> {
-        self.0.explain(query)
+        Box::pin(async move {
+            // Planning a statement may run what it calls, and nobody has answered yet.
+            let reading = self.0.read_statement(query.source, query.statement)?;
+            if !reading.functions.is_empty() {
+                let message = "a preview asks for no estimate that may run a function";
+                return Err(OpsError::new(ErrorKind::NotInPlan, message));
+            }
+            self.0.explain(query).await
+        })
+    }
+
+    fn put_back<'a>(
+        &'a self,
+        request: PutBackRows<'a>,
+        keeper: &'a mut dyn KeepRows,
+    ) -> BoxFuture<'a, Result<RowsPutBack, OpsError>> {
+        match request.run {
+            PutBackRun::Dry => self.0.put_back(request, keeper),
+            PutBackRun::ForReal => no_statement(),
+        }
     }
 
     fn schema<'a>(&'a self, _: SchemaQuestion<'a>) -> BoxFuture<'a, Result<SchemaPage, OpsError>> {

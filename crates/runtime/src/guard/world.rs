@@ -9,9 +9,10 @@ use haft_contract::{
     egress::Host,
     host::ArtifactId,
     ops::{
-        DatabaseOps, DatabaseQuery, DocumentOps, DocumentText, Fetch, FetchResponse, MessageOps,
-        NetOps, NetStream, OpsError, OutgoingMessage, ReadStatement, RemoteToolOps, SchemaPage,
-        SchemaQuestion, SourceSummary, StatementEnd, StatementEstimate, StatementReading, TakeRows,
+        DatabaseOps, DatabaseQuery, DocumentOps, DocumentText, Fetch, FetchResponse, KeepRows,
+        MessageOps, NetOps, NetStream, OpsError, OutgoingMessage, PutBackRows, PutBackRun,
+        ReadStatement, RemoteToolOps, RowChange, RowsPutBack, SchemaPage, SchemaQuestion,
+        SourceSummary, StatementEnd, StatementEstimate, StatementReading, TakeRows,
         UntrustedDocument,
     },
 };
@@ -123,6 +124,20 @@ impl Guard {
         )
     }
 
+    /// What a tool says that it takes back counts as little as a statement's text: its columns must be
+    /// in the plan.
+    fn planned_row_change(&self, request: &PutBackRows<'_>) -> Result<(), OpsError> {
+        let databases = &self.operations().world.databases;
+        let reading = databases.read_row_change(request.change)?;
+        let for_real = request.run == PutBackRun::ForReal;
+        for access in &reading.accesses {
+            if let Access::Database { source, writes } = access {
+                self.planned_query(source, *writes && for_real)?;
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn planned_message(&self, over: &str, to: &str) -> Result<(), OpsError> {
         self.planned(
             &format!("a message to `{to}` over `{over}`"),
@@ -209,6 +224,10 @@ impl ReadStatement for Guard {
         let databases = &self.operations().world.databases;
         databases.read_statement(source, statement)
     }
+
+    fn read_row_change(&self, change: &RowChange) -> Result<StatementReading, OpsError> {
+        self.operations().world.databases.read_row_change(change)
+    }
 }
 
 impl DatabaseOps for Guard {
@@ -219,7 +238,7 @@ impl DatabaseOps for Guard {
     ) -> BoxFuture<'a, Result<StatementEnd, OpsError>> {
         Box::pin(async move {
             self.planned_statement(&query, StatementFate::Run)?;
-            self.operations().world.databases.query(query, rows).await
+            self.run_statement(query, rows).await
         })
     }
 
@@ -230,6 +249,17 @@ impl DatabaseOps for Guard {
         Box::pin(async move {
             self.planned_statement(&query, StatementFate::Explained)?;
             self.operations().world.databases.explain(query).await
+        })
+    }
+
+    fn put_back<'a>(
+        &'a self,
+        request: PutBackRows<'a>,
+        _: &'a mut dyn KeepRows,
+    ) -> BoxFuture<'a, Result<RowsPutBack, OpsError>> {
+        Box::pin(async move {
+            self.planned_row_change(&request)?;
+            self.put_rows_back(request).await
         })
     }
 

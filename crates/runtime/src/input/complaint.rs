@@ -228,6 +228,9 @@ fn mistake(at: &str, violation: &ValidationError<'_>) -> ToolError {
             .at(format!("{}/{name}", spelt(at)))
             .hint(format!("add `{name}`"));
     }
+    if let ValidationErrorKind::MaxLength { limit } = violation.kind() {
+        return too_long(at, violation.instance(), *limit);
+    }
     let choices = choices(violation);
     if choices.is_empty() {
         let place = if at.is_empty() { "/" } else { at };
@@ -236,6 +239,18 @@ fn mistake(at: &str, violation: &ValidationError<'_>) -> ToolError {
             .hint("see the tool's input schema");
     }
     not_a_choice(at, violation.instance(), &choices)
+}
+
+/// A text that is too long. It is not repeated: that would leave no room for what is wrong with it.
+fn too_long(at: &str, given: &Value, limit: u64) -> ToolError {
+    let place = if at.is_empty() { "/" } else { at };
+    let length = plain(given).chars().count();
+    let name = spelt(at.rsplit('/').next().unwrap_or_default());
+    ToolError::invalid_input(format!(
+        "`{name}` has {length} characters, more than {limit}"
+    ))
+    .at(spelt(place))
+    .hint(format!("give at most {limit} characters"))
 }
 
 /// A value that is none of the choices.
@@ -388,6 +403,22 @@ mod tests {
             assert_eq!(error.pointer(), Some("/action"));
             assert_eq!(error.hint_text(), Some("use one of: list, poll, 3"));
         }
+    }
+
+    #[test]
+    fn a_text_that_is_too_long_is_not_repeated() {
+        let schema = json!({"properties": {"query": {"type": "string", "maxLength": 400}}});
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let input = json!({"query": "ä".repeat(401)});
+        let error = complaint(
+            same(&schema),
+            &RenamedParameters::default(),
+            validator.iter_errors(&input),
+        )
+        .unwrap();
+        assert_eq!(error.message(), "`query` has 401 characters, more than 400");
+        assert_eq!(error.pointer(), Some("/query"));
+        assert_eq!(error.hint_text(), Some("give at most 400 characters"));
     }
 
     #[test]

@@ -5,8 +5,6 @@
 //! approval. People are shown the form itself, so nothing can be shown that is not bound.
 //! `digest` hashes it.
 
-use std::borrow::Cow;
-
 use haft_contract::{
     Access, ActionName, Label, PlanDigest, Principal, SealedPlan, WorkPath,
     access::{Command, PathMode, PathScope, ProcessAct},
@@ -14,11 +12,10 @@ use haft_contract::{
     host::PolicyVersion,
     identity::{AgentId, ChannelId},
     ops::FileVersion,
-    url_secrets::with_measured_url_secrets,
 };
 use serde_json::{Value, json};
 
-use crate::{digest::digest_of, preview::Program};
+use crate::preview::Program;
 
 /// The version of the form. It lets the form change without two versions ever colliding.
 const FORM: &str = "haft-plan-4";
@@ -42,7 +39,6 @@ pub(super) struct ApprovalBinding<'a> {
 /// The canonical form of a plan.
 pub(super) fn plan_form(bound: &ApprovalBinding<'_>) -> Value {
     let plan = bound.plan;
-    let input = shown_input(plan.input());
     let mut form = json!({
         "form": FORM,
         "principal": principal(bound.principal),
@@ -50,7 +46,7 @@ pub(super) fn plan_form(bound: &ApprovalBinding<'_>) -> Value {
         "tool": plan.tool().to_string(),
         "tool_digest": PlanDigest(bound.tool).to_string(),
         "action": plan.action().map(ActionName::as_str),
-        "input": input,
+        "input": plan.input(),
         "accesses": plan.accesses().iter().map(access).collect::<Vec<_>>(),
         "effects": [
             plan.effects().read_only,
@@ -82,11 +78,6 @@ pub(super) fn plan_form(bound: &ApprovalBinding<'_>) -> Value {
             .collect::<Vec<_>>(),
         "preview": bound.preview,
     });
-    // What is not shown is bound all the same.
-    if let (Cow::Owned(_), Value::Object(fields)) = (&input, &mut form) {
-        let whole = digest_of(plan.input()).to_string();
-        fields.insert("input_sha256".to_owned(), Value::from(whole));
-    }
     // A form without this field is that of a session that has read from nothing.
     if !plan.read_from().is_empty()
         && let Value::Object(fields) = &mut form
@@ -104,32 +95,6 @@ pub(super) fn plan_form(bound: &ApprovalBinding<'_>) -> Value {
         }
     }
     form
-}
-
-/// The input without the secrets of addresses in it: a question is kept and sent to where people are. An
-/// address is a whole parameter here; a command is shown as it is.
-fn shown_input(input: &Value) -> Cow<'_, Value> {
-    let Value::Object(parameters) = input else {
-        return Cow::Borrowed(input);
-    };
-    let mut shown = Cow::Borrowed(input);
-    for (name, value) in parameters {
-        let Some(url) = value.as_str().filter(|text| is_address(text)) else {
-            continue;
-        };
-        if let Cow::Owned(url) = with_measured_url_secrets(url)
-            && let Some(value) = shown.to_mut().get_mut(name)
-        {
-            *value = Value::from(url);
-        }
-    }
-    shown
-}
-
-fn is_address(text: &str) -> bool {
-    let scheme = text.get(..8).unwrap_or(text).to_ascii_lowercase();
-    let is_web = scheme.starts_with("http://") || scheme.starts_with("https://");
-    is_web && !text.chars().any(char::is_whitespace)
 }
 
 fn principal(principal: &Principal) -> Value {
@@ -207,28 +172,5 @@ fn access(access: &Access) -> Value {
             "name": custom.kind().as_str(),
             "target": custom.target().as_str(),
         }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn secrets_in_addresses_are_not_shown_and_commands_are() {
-        let shown = |input: &Value| shown_input(input).into_owned();
-        let url = |url: &str| json!({ "url": url, "max_chars": 10 });
-        assert_eq!(
-            shown(&url("https://a.example/b?c=d&sig=0123456789")),
-            url("https://a.example/b?c=d&sig=[redacted:10]")
-        );
-        for whole in [
-            url("https://a.example/b?c=d"),
-            json!({ "command": "curl 'https://a.example/?sig=0123456789'" }),
-            json!({ "path": "a?sig=0123456789" }),
-            json!("https://a.example/?sig=0123456789"),
-        ] {
-            assert!(matches!(shown_input(&whole), Cow::Borrowed(_)), "{whole}");
-        }
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use haft_contract::{
     CallId, ErrorKind, Label, Labels, Principal, SealedPlan, ToolError, ToolKey,
     erased::ErasedApprover,
-    host::Decision,
+    host::{Decision, Verdict},
     ops::OpsError,
     outcome::{DeniedBy, Facts},
 };
@@ -13,8 +13,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::HaltedCall;
 use crate::{
-    engine::Engine, halt::cancelled, input::RenamedParameters, labels::Session, loops::WatchedCall,
-    record::Recording, rules::WorkspaceRules, workspace::Workspace,
+    engine::Engine,
+    halt::cancelled,
+    input::RenamedParameters,
+    labels::Session,
+    loops::WatchedCall,
+    outgoing::{BudgetAnswer, Counting, is_composed_request, within_budget},
+    record::Recording,
+    rules::WorkspaceRules,
+    workspace::Workspace,
 };
 
 pub(crate) struct CallState {
@@ -35,6 +42,8 @@ pub(crate) struct CallState {
     pub(crate) watched: Option<Arc<WatchedCall>>,
     /// What the session has read from, once the call is planned.
     pub(crate) session: Option<Arc<Session>>,
+    /// Whether a person is asked because of what the session has sent to hosts.
+    pub(crate) beyond_budget: bool,
     /// The paths that were left out of the plan, and why.
     pub(crate) left_out: Arc<[OpsError]>,
     /// Read-denied patterns that a search over a tree must leave out, once policy has decided.
@@ -62,6 +71,26 @@ impl CallState {
             Some(watched) => self.engine.loops.weigh(watched, plan, decision),
             None => decision,
         }
+    }
+
+    /// The decision, made stricter if the session would have sent too much to hosts with this call.
+    pub(crate) fn weigh_outgoing(
+        &mut self,
+        plan: &SealedPlan,
+        counting: Counting,
+        decision: Arc<Decision>,
+    ) -> Arc<Decision> {
+        let Some(session) = &self.session else {
+            return decision;
+        };
+        // Most calls ask no host for anything, and take no lock here.
+        if decision.verdict == Verdict::Deny || !is_composed_request(plan) {
+            return decision;
+        }
+        let (most, read_from) = (self.engine.limits.outgoing_bytes, session.labels());
+        let answer = session.outgoing().weigh(plan, &read_from, most, counting);
+        self.beyond_budget = matches!(answer, BudgetAnswer::Beyond(_));
+        within_budget(answer, most, &read_from, decision)
     }
 
     /// What the session has read from by now, which may be more than the plan says.

@@ -11,7 +11,12 @@ use haft_contract::{
 };
 
 use super::{HaltedCall, PlannedCall, call_state::CallState};
-use crate::{grant_finder::PolicyGrantFinder, registry::Entry, rules::WorkspaceRules};
+use crate::{
+    grant_finder::PolicyGrantFinder,
+    outgoing::{Counting, holds_secret, is_composed_request},
+    registry::Entry,
+    rules::WorkspaceRules,
+};
 
 /// A call that policy allows, or wants a person to approve.
 pub struct DecidedCall {
@@ -51,7 +56,7 @@ pub async fn decide(planned: PlannedCall) -> Result<DecidedCall, HaltedCall> {
         mut planned,
         decision,
         grants,
-    } = judge_call(planned).await?;
+    } = judge_call(planned, Counting::Use).await?;
     let facts = &mut planned.call.facts;
     facts.tier = Some(planned.plan.tier());
     facts.backend = Some(planned.plan.backend().clone());
@@ -74,7 +79,7 @@ pub async fn decide(planned: PlannedCall) -> Result<DecidedCall, HaltedCall> {
 pub(super) async fn foresee(planned: PlannedCall) -> Result<DryRun, HaltedCall> {
     let JudgedPlan {
         planned, decision, ..
-    } = judge_call(planned).await?;
+    } = judge_call(planned, Counting::Look).await?;
     Ok(DryRun {
         coercions: planned.call.facts.coercions,
         plan: planned.plan,
@@ -82,8 +87,12 @@ pub(super) async fn foresee(planned: PlannedCall) -> Result<DryRun, HaltedCall> 
     })
 }
 
-/// Scopes, rules, standing approvals and the loop guard, in that order.
-async fn judge_call(mut planned: PlannedCall) -> Result<JudgedPlan, HaltedCall> {
+/// Scopes, secrets on their way out, rules, standing approvals, the loop guard and the outbound
+/// budget, in that order.
+async fn judge_call(
+    mut planned: PlannedCall,
+    counting: Counting,
+) -> Result<JudgedPlan, HaltedCall> {
     if let Some(scope) = missing_scope(&planned) {
         let error = ToolError::new(
             ErrorKind::MissingScope,
@@ -92,11 +101,17 @@ async fn judge_call(mut planned: PlannedCall) -> Result<JudgedPlan, HaltedCall> 
         .hint("ask the operator for a credential with that scope");
         return Err(planned.call.halt(error));
     }
+    if let Some(error) = secret_on_its_way(&planned) {
+        return Err(planned.call.halt(error).denied_by(DeniedBy::Policy));
+    }
     let (decision, grants) = match with_grants(&planned).await {
         Ok(decided) => decided,
         Err(error) => return Err(planned.call.halt(error)),
     };
     let decision = planned.call.weigh(&planned.plan, decision);
+    let decision = planned
+        .call
+        .weigh_outgoing(&planned.plan, counting, decision);
     planned.call.recording.note(CallEvent::Decided {
         decision: Arc::clone(&decision),
     });
@@ -267,6 +282,20 @@ pub(super) async fn holding(planned: &PlannedCall, rules: &WorkspaceRules) -> Ve
         tracing::warn!(%error, "grants could not be read; a person is asked instead");
         Vec::new()
     })
+}
+
+/// Why a request would carry a secret to a host that the agent wrote out itself. Where a tool needs
+/// one, it is given by reference and never passes through a model.
+fn secret_on_its_way(planned: &PlannedCall) -> Option<ToolError> {
+    let PlannedCall { call, plan, .. } = planned;
+    if !is_composed_request(plan) || !holds_secret(plan.input(), &*call.engine.ledger) {
+        return None;
+    }
+    let message = "the request would carry the value of a secret that Haft keeps to a host";
+    let error = ToolError::new(ErrorKind::Denied, message);
+    Some(error.hint(
+        "leave the value out; a tool that needs it for a host gets it from the operator's configuration",
+    ))
 }
 
 fn missing_scope(planned: &PlannedCall) -> Option<&Scope> {

@@ -15,6 +15,7 @@ use crate::{
     halt::{refused_by, terminal_of},
     input,
     limits::OutputLimits,
+    outgoing::comes_from_elsewhere,
 };
 
 /// The most structured output, in bytes of JSON, of a tool that is not shown to models: room for a
@@ -77,6 +78,11 @@ pub async fn settle(finished: FinishedCall) -> Arc<Outcome> {
     if texts.any(|text| is_too_long(text, limits.output)) {
         // Boxed, because few results are that long.
         Box::pin(cap_content(&mut call, &mut content)).await;
+    }
+    if let Some(session) = &call.session
+        && comes_from_elsewhere(&plan)
+    {
+        session.outgoing().note_result(&content);
     }
     let limits = &call.engine.limits;
     let most = match audience {

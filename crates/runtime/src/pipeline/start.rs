@@ -44,6 +44,9 @@ pub async fn start(mut admitted: AdmittedCall) -> Result<StartedCall, HaltedCall
                 if let (Some(label), Some(session)) = (label, session) {
                     session.add(label);
                 }
+                if let (true, Some(session)) = (call.beyond_budget, session) {
+                    session.outgoing().let_pass(&admitted.planned.plan);
+                }
                 let AdmittedCall { planned, held, .. } = admitted;
                 return Ok(StartedCall { planned, held });
             }

@@ -144,6 +144,7 @@ impl Entry {
             groups: &self.spec.groups,
             actions: &self.spec.actions,
             effects: self.spec.effects,
+            touches: self.spec.touches,
         }
     }
 

@@ -11,8 +11,9 @@ use haft_contract::{
     egress::Host,
     host::Ledger as _,
     ops::{
-        DatabaseOps, DatabaseQuery, Fetch, FetchResponse, MessageOps, NetOps, NetStream, OpsError,
-        OutgoingMessage, ReadStatement, RemoteToolOps, SchemaPage, SchemaQuestion, SourceSummary,
+        DatabaseOps, DatabaseQuery, Fetch, FetchResponse, KeepRows, KeptByTheRuntime, MessageOps,
+        NetOps, NetStream, OpsError, OutgoingMessage, PutBackRows, PutBackRun, ReadStatement,
+        RemoteToolOps, RowChange, RowsPutBack, SchemaPage, SchemaQuestion, SourceSummary,
         StatementEnd, StatementEstimate, StatementReading, TakeRows, WantedRows, WebScheme, World,
     },
     outcome::DeniedBy,
@@ -97,7 +98,13 @@ impl ReadStatement for Reached {
         Ok(StatementReading {
             accesses: accesses.collect(),
             writes: statement.contains("write "),
+            functions: Vec::new(),
         })
+    }
+
+    /// Of a change the table says what it touches.
+    fn read_row_change(&self, change: &RowChange) -> Result<StatementReading, OpsError> {
+        self.read_statement(&change.source, &change.table)
     }
 }
 
@@ -117,6 +124,15 @@ impl DatabaseOps for Reached {
     ) -> BoxFuture<'a, Result<StatementEstimate, OpsError>> {
         self.note(format!("explain {}", query.source));
         Box::pin(async { Ok(StatementEstimate::default()) })
+    }
+
+    fn put_back<'a>(
+        &'a self,
+        request: PutBackRows<'a>,
+        _: &'a mut dyn KeepRows,
+    ) -> BoxFuture<'a, Result<RowsPutBack, OpsError>> {
+        self.note(format!("put back {:?}", request.run));
+        Box::pin(async { Ok(RowsPutBack::default()) })
     }
 
     fn schema<'a>(
@@ -249,6 +265,28 @@ fn rogue() -> Scripted {
                     drop(cx.databases().explain(query).await?);
                 }
             }
+            ["put_back" | "look", ..] => {
+                let change = RowChange {
+                    source: "crm".to_owned(),
+                    schema: None,
+                    table: words[1..].join(" "),
+                    key: Vec::new(),
+                    columns: Vec::new(),
+                    rows: Vec::new(),
+                };
+                let cancel = cx.cancel().clone();
+                let request = PutBackRows {
+                    change: &change,
+                    run: match words[0] {
+                        "look" => PutBackRun::Dry,
+                        _ => PutBackRun::ForReal,
+                    },
+                    within: Duration::from_secs(1),
+                    cancel: &cancel,
+                };
+                let mut keeper = KeptByTheRuntime;
+                drop(cx.databases().put_back(request, &mut keeper).await?);
+            }
             ["send", channel, target] => {
                 let message = OutgoingMessage {
                     channel,
@@ -316,6 +354,8 @@ async fn a_tool_reaches_nothing_that_its_plan_does_not_name() {
         "query crm false of read crm.users.name",
         "explain crm false of read crm.users.name, read crm.orders.total",
         "query crm true of write crm.orders.total, read crm.users.name",
+        "put_back write crm.orders.total, read crm.users.name",
+        "look write crm.orders.total, read crm.users.name",
         "schema books",
         "send team ada",
         "remote mcp__wiki search",
@@ -328,6 +368,9 @@ async fn a_tool_reaches_nothing_that_its_plan_does_not_name() {
         "connect example.com 80",
         "connect 127.0.0.1 443",
         "fetch example.org 443",
+        "put_back write crm.orders.total, write crm.users.name",
+        "put_back write crm.users.email",
+        "look write crm.orders.total, read crm.users.email",
         "fetch example.com.evil.example 443",
         "fetch 169.254.169.254 80",
         "query books true",

@@ -25,6 +25,7 @@ mod labels;
 mod load;
 mod loops;
 mod masks;
+mod outgoing;
 mod output;
 mod panics;
 mod parallel;

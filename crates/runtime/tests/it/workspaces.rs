@@ -106,11 +106,11 @@ fn slow_writer(go: watch::Receiver<bool>, running: &Arc<AtomicUsize>) -> Scripte
     .accesses(|_| vec![Access::write(WorkPath::relative("a").unwrap())])
 }
 
-fn engine(workspaces: Arc<dyn Workspaces>, ledger: &MemoryLedger, limits: Limits) -> Runtime {
+fn engine(workspaces: Arc<dyn Workspaces>, ledger: &MemoryLedger, limits: &Limits) -> Runtime {
     let builder = Runtime::builder()
         .workspaces(workspaces)
         .ledger(Arc::new(ledger.clone()))
-        .limits(limits);
+        .limits(*limits);
     builder.build().unwrap()
 }
 
@@ -143,7 +143,7 @@ async fn a_call_runs_in_the_workspace_it_names() {
         tree.put("a", text);
         listed.add(&who.tenant, builder.owner(who.tenant.clone()).build());
     }
-    let runtime = engine(Arc::<Listed>::clone(&listed), &ledger, Limits::default());
+    let runtime = engine(Arc::<Listed>::clone(&listed), &ledger, &Limits::default());
     for (who, name, text) in [
         (&acme, "one", "acme one"),
         (&acme, "two", "acme two"),
@@ -192,7 +192,7 @@ async fn a_supplier_that_is_mistaken_or_hangs_opens_nothing() {
         Arc::new(OneWorkspace::new(theirs)) as Arc<dyn Workspaces>,
         Arc::new(Hangs),
     ] {
-        let runtime = engine(workspaces, &ledger, Limits::default());
+        let runtime = engine(workspaces, &ledger, &Limits::default());
         let beta = in_tenant("beta");
         let outcome = runtime.call(request(&beta, "one", "look")).await;
         is_refused(&outcome);
@@ -238,7 +238,7 @@ async fn workspaces_share_no_lock() {
         let (builder, _) = in_memory(name, &registry);
         listed.add(&who.tenant, builder.owner(who.tenant.clone()).build());
     }
-    let runtime = engine(listed, &MemoryLedger::new(), Limits::default());
+    let runtime = engine(listed, &MemoryLedger::new(), &Limits::default());
     let calls = |times: usize| -> Vec<_> {
         let places = places.iter().cycle().take(times * places.len());
         let calls = places.map(|(who, name)| {
@@ -289,7 +289,7 @@ async fn caps_are_of_a_tenant_and_of_a_workspace() {
         calls_in_flight_per_tenant: 3,
         ..Limits::default()
     };
-    let runtime = engine(listed, &MemoryLedger::new(), limits);
+    let runtime = engine(listed, &MemoryLedger::new(), &limits);
     let start = |who: &Arc<Principal>, name: &str| {
         let (runtime, request) = (runtime.clone(), request(who, name, "wait"));
         tokio::spawn(async move { runtime.call(request).await })
@@ -334,7 +334,7 @@ async fn each_workspace_has_its_own_tools_and_rules() {
     let rules = FixedPolicy::per_tool([("say", Verdict::Allow), ("more", Verdict::Deny)]);
     let strict = Workspace::builder(operations, Arc::new(rules)).id(id("two"));
     listed.add(&who.tenant, strict.registry(two).build());
-    let runtime = engine(listed, &MemoryLedger::new(), Limits::default());
+    let runtime = engine(listed, &MemoryLedger::new(), &Limits::default());
     for name in ["one", "two"] {
         let said = runtime.call(request(&who, name, "say")).await;
         assert_eq!(said.structured, Some(json!(name)));

@@ -27,6 +27,7 @@ enum WireKind {
     Html,
     Markdown,
     Plain,
+    Pdf,
 }
 
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -59,6 +60,7 @@ impl ReadRequest {
                 DocumentKind::Html => WireKind::Html,
                 DocumentKind::Markdown => WireKind::Markdown,
                 DocumentKind::Plain => WireKind::Plain,
+                DocumentKind::Pdf => WireKind::Pdf,
             },
             form: match document.form {
                 DocumentForm::Markdown => WireForm::Markdown,
@@ -95,6 +97,7 @@ impl ReadRequest {
                 WireKind::Html => Kind::Html,
                 WireKind::Markdown => Kind::Markdown,
                 WireKind::Plain => Kind::Plain,
+                WireKind::Pdf => Kind::Pdf,
             },
             charset: self.charset.as_deref(),
             url: &self.url,

@@ -12,6 +12,7 @@
 
 mod environment;
 mod exhaustion;
+mod extraction;
 mod gvisor;
 mod home;
 mod linked_trees;

@@ -105,7 +105,7 @@ const KEPT_BEHIND: &[(&str, &[&str])] = &[
     ("jsonschema", &["runtime"]),
     ("landlock", &["sandbox"]),
     ("libc", &["backends", "sandbox"]),
-    ("miniz_oxide", &["egress"]),
+    ("miniz_oxide", &["documents", "egress"]),
     ("object_store", &["ledger"]),
     ("reqwest", &["egress"]),
     ("rmcp", &["mcp"]),

@@ -13,6 +13,7 @@ use std::{
 use haft_contract::{
     Access, BoxFuture, CallContext, Content, Effects, ErrorKind, Plan, PlanContext, Progress, Tool,
     ToolError, ToolSpec,
+    access::SoleAccess,
     context::{OutputSink, PreviewContext},
     ops::{
         DatabaseQuery, ReadStatement, SchemaQuestion, StatementEstimate, Stream, TableSummary,
@@ -48,6 +49,10 @@ const MAX_LIMIT: u64 = 1_000_000;
 
 /// The most bytes of rows in the structured result. All of them are in the output.
 const INLINE_BYTES: usize = 900 * 1024;
+
+/// What to do about a statement that does not run, where nothing better is known.
+const PLAIN_QUERY: &str =
+    "write one plain query with built-in functions, or ask for the data another way";
 
 /// How many tables `schema` returns unless configured otherwise by `limit`.
 const SCHEMA_LIMIT: u64 = 50;
@@ -139,6 +144,9 @@ pub struct DatabaseQueryOutput {
     /// How many rows were changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed: Option<u64>,
+    /// Why the change cannot be undone, if it cannot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_undoable: Option<String>,
     /// The cost that the database expects, in its own unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimated_cost: Option<u64>,
@@ -204,7 +212,11 @@ impl DatabaseQueryTool {
             (None, _) => None,
         };
         found.map(|name| (*name).to_owned()).ok_or_else(|| {
-            ToolError::new(ErrorKind::InvalidInput, "there is no such database")
+            let message = match &input.source {
+                Some(_) => "there is no such database",
+                None => "there are several databases, and `source` names none of them",
+            };
+            ToolError::new(ErrorKind::InvalidInput, message)
                 .at("/source")
                 .hint(format!("the databases are: {}", names.join(", ")))
         })
@@ -238,6 +250,7 @@ impl Tool for DatabaseQueryTool {
         ToolSpec::new("Query a database", description)
             .effects(Effects::UNKNOWN)
             .groups(&["databases"])
+            .touches_only(SoleAccess::Databases)
             .streams::<FoundRow>("row")
             .deadline(USUAL_RUN)
             .action("query", USUAL_RUN)
@@ -273,9 +286,10 @@ impl Tool for DatabaseQueryTool {
                 let statement = Self::statement(input)?;
                 let reading = self.reader.read_statement(&source, statement);
                 let reading = reading.map_err(|refused| {
-                    ToolError::from(refused).at("/query").hint(
-                        "write one plain query with built-in functions, or ask for the data another way",
-                    )
+                    let hint = refused.hint().map(str::to_owned);
+                    ToolError::from(refused)
+                        .at("/query")
+                        .hint(hint.unwrap_or_else(|| PLAIN_QUERY.to_owned()))
                 })?;
                 let runs = input.action == DatabaseAction::Query;
                 if reading.writes && runs && input.expect_rows.is_none() {
@@ -350,17 +364,24 @@ impl Tool for DatabaseQueryTool {
         let end = cx.databases().query(query, &mut rows).await?;
         let mut output = rows.output;
         output.changed = end.changed;
+        output.not_undoable.clone_from(&end.not_kept);
         if let Some(estimate) = end.estimate {
             output.estimated_cost = estimate.cost;
             output.estimated_rows = estimate.rows;
         }
         output.text = match (output.changed, output.more) {
-            (Some(changed), _) => format!("[{changed} rows changed]"),
+            (Some(changed), _) => match &end.not_kept {
+                None => format!("[{} changed]", counted(changed)),
+                Some(why) => {
+                    let rows = counted(changed);
+                    format!("[{rows} changed; this cannot be undone: {why}]")
+                }
+            },
             (None, true) => format!(
-                "[{} rows; there are more, which `limit` left out]",
-                output.row_count
+                "[{}; there are more, which `limit` left out]",
+                counted(output.row_count)
             ),
-            (None, false) => format!("[{} rows]", output.row_count),
+            (None, false) => format!("[{}]", counted(output.row_count)),
         };
         Ok(output)
     }
@@ -382,6 +403,7 @@ impl Tool for DatabaseQueryTool {
             parameters: &input.params,
             expect_rows: input.expect_rows,
             writes: reading.writes,
+            functions: &reading.functions,
         };
         Ok(Preview {
             parts: vec![expectation(asked, &cx).await],
@@ -453,13 +475,21 @@ impl TakeRows for RowTaker<'_> {
             self.output_sink.push(Stream::Stdout, text.as_bytes()).await;
             let rows = self.output.row_count;
             self.progress
-                .report(Progress::of(rows, None, format!("{rows} rows")));
+                .report(Progress::of(rows, None, counted(rows)));
             if self.output.more {
                 WantedRows::NoMore
             } else {
                 WantedRows::More
             }
         })
+    }
+}
+
+/// So many rows, in words.
+pub(super) fn counted(rows: u64) -> String {
+    match rows {
+        1 => "1 row".to_owned(),
+        more => format!("{more} rows"),
     }
 }
 
@@ -481,7 +511,7 @@ fn tables(found: Vec<TableSummary>, more: bool) -> DatabaseQueryOutput {
             let _ = write!(text, " ({})", table.kind);
         }
         if let Some(rows) = table.estimated_rows {
-            let _ = write!(text, ", about {rows} rows");
+            let _ = write!(text, ", about {}", counted(rows));
         }
         text.push('\n');
         let columns = table.columns.into_iter().map(|column| {
@@ -502,6 +532,7 @@ fn tables(found: Vec<TableSummary>, more: bool) -> DatabaseQueryOutput {
     }
     match (tables.len(), more) {
         (0, _) => text.push_str("[no such table]"),
+        (1, true) => text.push_str("[1 table; there are more]"),
         (count, true) => {
             let _ = write!(text, "[{count} tables; there are more]");
         }

@@ -9,6 +9,8 @@ use haft_contract::{
     preview::PreviewPart,
 };
 
+use super::database_query::counted;
+
 /// How long a database is asked. A person waits meanwhile.
 const EXPECTATION_WAIT: Duration = Duration::from_secs(3);
 
@@ -23,6 +25,8 @@ pub(super) struct AskedStatement<'a> {
     /// How many rows it must change, if it changes any.
     pub(super) expect_rows: Option<u64>,
     pub(super) writes: bool,
+    /// The functions it calls that the operator lists.
+    pub(super) functions: &'a [String],
 }
 
 /// Asks the database, and says what it expects.
@@ -36,18 +40,33 @@ pub(super) async fn expectation(asked: AskedStatement<'_>, cx: &PreviewContext) 
         within: EXPECTATION_WAIT,
         cancel: &cx.cancel,
     };
-    let mut text = match cx.databases.explain(query).await {
-        Ok(estimate) => words(&estimate, asked.writes),
-        Err(error) => format!(
-            "the database did not say what it expects: {}",
-            error.message()
-        ),
+    let mut not_kept = None;
+    let mut text = if let Some(function) = asked.functions.first() {
+        format!(
+            "the database was not asked what it expects: that may already run `{function}`, which the \
+             statement calls"
+        )
+    } else {
+        match cx.databases.explain(query).await {
+            Ok(estimate) => {
+                not_kept.clone_from(&estimate.not_kept);
+                words(&estimate, asked.writes)
+            }
+            Err(error) => format!(
+                "the database did not say what it expects: {}",
+                error.message()
+            ),
+        }
     };
     if let (true, Some(rows)) = (asked.writes, asked.expect_rows) {
         let _ = write!(
             text,
-            "; unless it changes exactly {rows} rows, it changes nothing"
+            "; unless it changes exactly {}, it changes nothing",
+            counted(rows)
         );
+    }
+    if let (true, Some(why)) = (asked.writes, not_kept) {
+        let _ = write!(text, "; it cannot be undone: {why}");
     }
     PreviewPart::Note(text)
 }

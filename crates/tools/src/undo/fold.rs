@@ -1,5 +1,5 @@
 //! Folds what calls did to files, event by event, into one change per file: its content before the
-//! first call and after the last.
+//! first call and after the last. What they did to rows of databases is listed as it happened.
 //!
 //! Pure; shared by `undo` and by the code that shows what calls changed.
 
@@ -11,6 +11,8 @@ use haft_contract::{
     host::ArtifactId,
     ops::{FileVersion, GitPart},
 };
+
+use super::rows::RowsOnRecord;
 
 /// What several calls did to one file together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +60,8 @@ pub struct FoldedChanges {
     /// Files changed by a call that also moved the git repository, as a checkout does. Which of them
     /// belong to it an index says.
     pub with_git: BTreeSet<WorkPath>,
+    /// What happened to rows of databases, in order.
+    pub rows: Vec<RowsOnRecord>,
     /// What was not recorded, in the record's words.
     pub missed: Vec<String>,
     /// Whether the workspace was compared around a command: what git ignores was left out of it.
@@ -92,6 +96,20 @@ impl FoldedChanges {
                     let after = FileState::of(after.as_ref(), *artifact, None);
                     folded.change(path, before, after);
                 }
+                CallEvent::RowsChanged {
+                    rows,
+                    writes,
+                    reads,
+                    artifact,
+                    missed,
+                } => folded.rows.push(RowsOnRecord {
+                    call: event.call,
+                    rows: *rows,
+                    writes: writes.clone(),
+                    reads: reads.clone(),
+                    content: *artifact,
+                    missed: missed.clone(),
+                }),
                 CallEvent::ChangesScanned { missed, .. } => {
                     folded.compared = true;
                     if let Some(missed) = missed

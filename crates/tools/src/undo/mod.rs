@@ -1,4 +1,4 @@
-//! `undo`: puts files back to what they held before the named calls.
+//! `undo`: puts files and rows back to what they held before the named calls.
 //!
 //! Not offered to models: the program that runs Haft calls it for people
 //! ([`crate::catalog::undo_tool`]). It names calls and paths, never content: the runtime supplies
@@ -8,28 +8,33 @@
 mod fold;
 mod git;
 mod git_lines;
+mod output;
 mod restore;
+mod rows;
 
-use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use haft_contract::{
     Access, CallContext, CallId, Content, Deadline, Effects, ErrorKind, NoProgress, Plan,
     PlanContext, Tool, ToolError, ToolSpec, WorkPath,
     context::{PastChanges, PreviewContext},
-    ops::{FileOps, GitPart},
+    ops::{FileOps, GitPart, PutBackRun},
     preview::{FileChangeKind, FileDiff, MAX_PREVIEW_BYTES, Preview, PreviewPart},
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
     fold::{Chain, FileState, FoldedChange, FoldedChanges},
     git_lines::git_lines,
+    output::{GitState, UndoConflict, UndoImpossible, UndoOutput},
+    rows::{RowConflict, RowsOnRecord},
 };
 use self::{
-    git::GitRestoration,
+    output::{git_notes, row_notes},
     restore::{Conflict, Restoration, put_back, work_out},
+    rows::RowsView,
 };
 use crate::{
     change::FileChange,
@@ -52,11 +57,14 @@ const MAX_CONFLICT_BYTES: usize = 192 * 1024;
 /// Why a file stays where git's state does.
 const STAYS_WITH_GIT: &str = "it changed together with git's state, which stays";
 
+/// How long a database is looked at before a person is asked.
+const LOOK_WAIT: Duration = Duration::from_secs(10);
+
 /// Many files take a while.
 const DEADLINE: Deadline = Deadline::new(Duration::from_mins(5), Duration::from_mins(10));
 
 const DESCRIPTION: &str = "\
-Puts files back to what they held before the named calls: what they changed is changed back, what \
+Puts files and rows of databases back to what they held before the named calls: what they changed is changed back, what \
 they removed comes back, what they created is removed.
 A file that is not what these calls left is a conflict: it stays as it is and both changes are \
 shown. Git's branches, tags, stashes, HEAD and index go back too, all of them or none. The undo is itself a recorded call and can be undone.";
@@ -73,8 +81,14 @@ pub struct UndoInput {
     #[schemars(length(min = 1))]
     pub calls: Vec<String>,
     /// Which of the files they changed to put back, relative to the workspace.
-    #[schemars(length(min = 1))]
+    #[serde(default)]
     pub paths: Vec<String>,
+    /// Which columns of databases to put back, as rules name them: `crm.orders.status`.
+    #[serde(default)]
+    pub columns: Vec<String>,
+    /// What putting them back reads besides.
+    #[serde(default)]
+    pub columns_read: Vec<String>,
     /// Whether only to show what would be put back.
     #[serde(default)]
     pub dry_run: bool,
@@ -82,63 +96,6 @@ pub struct UndoInput {
     /// with it stay too.
     #[serde(default)]
     pub git_stays: bool,
-}
-
-/// What `undo` did.
-#[derive(Debug, Default, Serialize, JsonSchema)]
-pub struct UndoOutput {
-    /// Files that hold again what they held before, or are gone again.
-    pub restored: Vec<String>,
-    /// What became of git's state; absent if the calls did not change it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub git_state: Option<GitState>,
-    /// What of git's state went back, in one line each.
-    pub git: Vec<String>,
-    /// Files that held it already.
-    pub unchanged: Vec<String>,
-    /// Files that are not what the calls left, and were not touched.
-    pub conflicts: Vec<UndoConflict>,
-    /// Files that cannot be put back.
-    pub impossible: Vec<UndoImpossible>,
-    /// Whether nothing was touched.
-    pub dry_run: bool,
-    /// What would be changed, when nothing was.
-    #[serde(skip)]
-    diff: String,
-}
-
-/// What became of git's state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum GitState {
-    /// It is back, or would be.
-    PutBack,
-    /// It was as before already.
-    AsBefore,
-    /// It stays as it is.
-    LeftAlone,
-}
-
-/// A file that is not what the calls left.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct UndoConflict {
-    /// The file, relative to the workspace.
-    pub path: String,
-    /// What is in the way.
-    pub reason: String,
-    /// What the calls changed, as a diff.
-    pub by_the_calls: String,
-    /// What was changed since, as a diff.
-    pub since: String,
-}
-
-/// A file that cannot be put back.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct UndoImpossible {
-    /// The file, relative to the workspace.
-    pub path: String,
-    /// Why.
-    pub reason: String,
 }
 
 impl Tool for UndoTool {
@@ -165,12 +122,24 @@ impl Tool for UndoTool {
             .at("/paths")
             .hint("name some of them, then the others"));
         }
+        if input.paths.is_empty() && input.columns.is_empty() {
+            let message = "neither files nor columns are named";
+            return Err(ToolError::invalid_input(message).at("/paths"));
+        }
         let mut plan = if input.dry_run {
             Plan::read_only()
         } else {
             Plan::new(Effects::REPLACES)
         }
         .each_path_by_itself();
+        for (columns, writes) in [(&input.columns, true), (&input.columns_read, false)] {
+            for source in columns {
+                plan = plan.access(Access::Database {
+                    source: source.clone(),
+                    writes: writes && !input.dry_run,
+                });
+            }
+        }
         for (index, path) in input.paths.iter().enumerate() {
             let path = cx.path(path, &format!("/paths/{index}"))?;
             plan = plan.access(if input.dry_run {
@@ -193,6 +162,21 @@ impl Tool for UndoTool {
             dry_run: input.dry_run,
             ..UndoOutput::default()
         };
+        let rows = rows_of(&input, &folded);
+        let view = RowsView {
+            databases: cx.databases(),
+            past: cx.past(),
+            cancel: cx.cancel(),
+            run: if input.dry_run {
+                PutBackRun::Dry
+            } else {
+                PutBackRun::ForReal
+            },
+        };
+        output.take_rows(view.put_back(&rows, || cx.remaining()).await?);
+        if input.paths.is_empty() {
+            return Ok(output);
+        }
         let (parts, paths) = split(paths);
         let git = git::work_out(cx.repository(), cx.past(), &parts, &folded).await?;
         let put = if input.dry_run {
@@ -271,6 +255,21 @@ impl Tool for UndoTool {
         let paths = paths(input, |text, pointer| cx.path(text, pointer))?;
         let folded = FoldedChanges::of(&cx.past.of(&calls(input)?).await?);
         let mut preview = Preview::default();
+        let view = RowsView {
+            databases: &*cx.databases,
+            past: &*cx.past,
+            cancel: &cx.cancel,
+            run: PutBackRun::Dry,
+        };
+        let rows = view
+            .put_back(&rows_of(input, &folded), || LOOK_WAIT)
+            .await?;
+        preview
+            .parts
+            .extend(row_notes(&rows).map(PreviewPart::Note));
+        if input.paths.is_empty() {
+            return Ok(preview);
+        }
         let (parts, paths) = split(paths);
         let git = git::work_out(&*cx.repository, &*cx.past, &parts, &folded).await?;
         let staying = if git.stays() || input.git_stays {
@@ -308,111 +307,17 @@ impl Tool for UndoTool {
     }
 
     fn render(&self, output: &UndoOutput) -> Vec<Content> {
-        let mut text = output.diff.clone();
-        text.push_str(&output.summary());
-        text.push('\n');
-        for line in &output.git {
-            let _ = writeln!(text, "git: {line}");
-        }
-        for conflict in &output.conflicts {
-            let path = one_line(&conflict.path);
-            let _ = writeln!(text, "\nconflict: {path}: {}", conflict.reason);
-            let _ = writeln!(text, "what the calls changed:\n{}", conflict.by_the_calls);
-            let _ = writeln!(text, "what changed since:\n{}", conflict.since);
-        }
-        for impossible in &output.impossible {
-            let path = one_line(&impossible.path);
-            let _ = writeln!(text, "\nnot put back: {path}: {}", impossible.reason);
-        }
-        vec![Content::Text(text)]
+        vec![Content::Text(output.text())]
     }
 }
 
-impl UndoOutput {
-    /// How many files went back and how many did not, and what became of git's state, in one line.
-    /// Files of `.git` are not counted: nobody knows them one by one.
-    fn summary(&self) -> String {
-        let done = if self.dry_run {
-            "would be put back"
-        } else {
-            "put back"
-        };
-        let restored = self.restored.len();
-        let is_file = |path: &str| path != ".git" && !path.starts_with(".git/");
-        let conflicts = self.conflicts.iter().map(|file| file.path.as_str());
-        let impossible = self.impossible.iter().map(|file| file.path.as_str());
-        let (conflicts, impossible) = (
-            conflicts.filter(|path| is_file(path)).count(),
-            impossible.filter(|path| is_file(path)).count(),
-        );
-        let others = [
-            (self.unchanged.len(), "as before already"),
-            (conflicts, "in conflict and left alone"),
-            (impossible, "could not be put back"),
-        ];
-        let has_files = restored > 0 || others.iter().any(|(count, _)| *count > 0);
-        let mut parts = Vec::new();
-        if has_files || self.git_state.is_none() {
-            parts.push(format!("{} {done}", files(restored)));
-        }
-        for (count, what) in others {
-            if count > 0 {
-                parts.push(format!("{count} {what}"));
-            }
-        }
-        match self.git_state {
-            // Its lines say it.
-            Some(GitState::PutBack) if has_files => {}
-            Some(GitState::PutBack) => parts.push(format!("git's state {done}")),
-            Some(GitState::AsBefore) => parts.push("git's state as before already".to_owned()),
-            Some(GitState::LeftAlone) => parts.push("git's state left alone".to_owned()),
-            None => {}
-        }
-        parts.join(", ")
-    }
-
-    /// Takes over what became of git's state, and why it could not be put back.
-    fn take_git(&mut self, git: GitRestoration, failed: Option<String>) {
-        self.git_state = if git.stays() || failed.is_some() {
-            Some(GitState::LeftAlone)
-        } else if !git.changes.is_empty() {
-            Some(GitState::PutBack)
-        } else if !git.unchanged.is_empty() {
-            Some(GitState::AsBefore)
-        } else {
-            None
-        };
-        let conflicts = git.conflicts.into_iter().map(|conflict| UndoConflict {
-            path: conflict.path,
-            reason: conflict.reason.to_owned(),
-            by_the_calls: conflict.by_the_calls,
-            since: conflict.since,
-        });
-        self.conflicts.extend(conflicts);
-        let impossible = git.impossible.into_iter();
-        self.impossible
-            .extend(impossible.map(|(path, reason)| UndoImpossible { path, reason }));
-        match failed {
-            None => self.git = git.lines,
-            Some(reason) => self.impossible.push(UndoImpossible {
-                path: ".git".to_owned(),
-                reason,
-            }),
-        }
-    }
-}
-
-/// What a person is shown about git's state before it goes back.
-fn git_notes(git: &GitRestoration) -> impl Iterator<Item = String> {
-    let lines = git.lines.iter().map(|line| format!("git: {line}"));
-    let conflicts = git.conflicts.iter().map(|conflict| {
-        let (path, reason) = (one_line(&conflict.path), conflict.reason);
-        format!("`{path}` stays as it is: {reason} ({})", conflict.since)
-    });
-    let impossible = git.impossible.iter();
-    let impossible =
-        impossible.map(|(path, why)| format!("`{}` cannot be put back: {why}", one_line(path)));
-    lines.chain(conflicts).chain(impossible)
+/// The changes of rows that the input names, in the order they happened.
+fn rows_of(input: &UndoInput, folded: &FoldedChanges) -> Vec<RowsOnRecord> {
+    let named = |change: &&RowsOnRecord| {
+        let mut writes = change.writes.iter();
+        writes.all(|written| input.columns.contains(written))
+    };
+    folded.rows.iter().filter(named).cloned().collect()
 }
 
 /// Separates parts of git's state from files.
@@ -542,13 +447,6 @@ fn noted(diff: FileDiff) -> String {
     match diff.note {
         Some(note) => format!("{text}[{}: {note}]\n", one_line(diff.path.as_str())),
         None => text,
-    }
-}
-
-fn files(count: usize) -> String {
-    match count {
-        1 => "1 file".to_owned(),
-        more => format!("{more} files"),
     }
 }
 

@@ -226,7 +226,8 @@ pub(super) async fn kept(
     }
 }
 
-async fn read(past: &dyn PastChanges, content: ArtifactId) -> Result<Vec<u8>, String> {
+/// What was kept, or why that is not available.
+pub(super) async fn read(past: &dyn PastChanges, content: ArtifactId) -> Result<Vec<u8>, String> {
     if content.bytes > MAX_RESTORED_BYTES {
         return Err(too_large());
     }

@@ -2,7 +2,7 @@
 //! used. So the host that rules judge is the host that is connected to.
 
 use haft_contract::{ErrorKind, ToolError, egress::Host, ops::WebScheme};
-use url::Url;
+use url::{ParseError, Url};
 
 /// The longest address.
 const MAX_ADDRESS: usize = 2048;
@@ -40,7 +40,10 @@ impl PageAddress {
                 "it has spaces, backslashes or control characters",
             ));
         }
-        let url = Url::parse(text).map_err(|error| wrong(text, &error.to_string()))?;
+        let url = Url::parse(text).map_err(|error| match error {
+            ParseError::RelativeUrlWithoutBase => without_scheme(text),
+            other => wrong(text, &other.to_string()),
+        })?;
         let scheme = match url.scheme() {
             "http" => WebScheme::Plain,
             "https" => WebScheme::Tls,
@@ -124,6 +127,17 @@ fn wrong(text: &str, why: &str) -> ToolError {
         .hint("give a whole URL, such as `https://docs.rs/tokio`")
 }
 
+/// What has no `https://` before it: most often somebody left that out.
+fn without_scheme(text: &str) -> ToolError {
+    let error = wrong(text, "it does not begin with `https://`");
+    match Url::parse(&format!("https://{text}")) {
+        Ok(url) if text.len() <= SHOWN && url.username().is_empty() => {
+            error.hint(format!("write `{url}`"))
+        }
+        Ok(_) | Err(_) => error,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,6 +150,16 @@ mod tests {
             "{text}"
         );
         assert_eq!(address.target(), target, "{text}");
+    }
+
+    #[test]
+    fn an_address_without_its_beginning_is_named_as_it_should_be() {
+        let error = PageAddress::parse("docs.rs").unwrap_err();
+        assert!(
+            error.message().contains("does not begin with `https://`"),
+            "{error}"
+        );
+        assert_eq!(error.hint_text(), Some("write `https://docs.rs/`"));
     }
 
     #[test]

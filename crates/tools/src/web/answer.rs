@@ -1,12 +1,14 @@
-//! What a server answered, sorted: a page with its text, a picture or PDF as it is, an address to ask
-//! instead, or why it is none of these.
+//! What a server answered, sorted: a page or PDF with its text, a picture as it is, an address to ask
+//! instead, or why it is none of these. The source of a PDF is the PDF.
 
 use std::time::Duration;
 
 use haft_contract::{
     CallContext, ErrorKind, NoProgress, ToolError,
     host::ArtifactId,
-    ops::{DocumentForm, DocumentText, Fetch, FetchResponse, OpsError, UntrustedDocument},
+    ops::{
+        DocumentForm, DocumentKind, DocumentText, Fetch, FetchResponse, OpsError, UntrustedDocument,
+    },
 };
 
 use super::{
@@ -55,6 +57,15 @@ impl KeepBytes {
 
     fn of_media(self) -> bool {
         matches!(self, Self::Always)
+    }
+
+    /// Whether a copy of a page has what this call wants kept.
+    pub(super) fn is_met_by(self, page: &Page) -> bool {
+        page.kept.is_some()
+            || !match &page.body {
+                PageBody::Text(text) => self.of_text(&text.text),
+                PageBody::Media { .. } => self.of_media(),
+            }
     }
 }
 
@@ -202,7 +213,9 @@ async fn page(
     let named = header(&response, "content-type").unwrap_or_default();
     let (essence, charset) = content_type(named);
     let (url, bytes) = (address.as_str().to_owned(), response.body.len() as u64);
-    if let Some(media) = Media::sniff(&response.body) {
+    let kind = document_kind(&essence, &response.body);
+    let is_read = kind == Some(DocumentKind::Pdf) && form != DocumentForm::Raw;
+    if let Some(media) = Media::sniff(&response.body).filter(|_| !is_read) {
         if response.body.len() > media.max_bytes {
             let most = media.max_bytes / 1024 / 1024;
             let why = format!(
@@ -223,7 +236,7 @@ async fn page(
             },
         });
     }
-    let Some(kind) = document_kind(&essence, &response.body) else {
+    let Some(kind) = kind else {
         let shown = other_type(&essence);
         return Err(failed(address, &format!("it is {shown}, not text"))
             .hint("download it with `bash` where that may reach the host"));
@@ -237,13 +250,15 @@ async fn page(
         within: cx.remaining().min(READING_TIME),
     };
     let text = cx.documents().read(document).await.map_err(|error| {
-        let kind = error.kind();
+        let is_too_much = matches!(error.kind(), ErrorKind::LimitExceeded | ErrorKind::TimedOut);
         let error = said_plainly(&error);
-        match (kind, form) {
-            (
-                ErrorKind::LimitExceeded | ErrorKind::TimedOut,
-                DocumentForm::Markdown | DocumentForm::Text,
-            ) => error.hint("`mode` raw returns its source, which need not be understood"),
+        match (form, kind) {
+            (DocumentForm::Markdown | DocumentForm::Text, DocumentKind::Pdf) => {
+                error.hint("`mode` raw returns the PDF itself, for models that read them")
+            }
+            (DocumentForm::Markdown | DocumentForm::Text, _) if is_too_much => {
+                error.hint("`mode` raw returns its source, which need not be understood")
+            }
             _ => error,
         }
     })?;

@@ -28,6 +28,9 @@ const TEXTS: [&str; 16] = [
     "text/xml",
 ];
 
+/// The type of PDFs.
+const PDF: &str = "application/pdf";
+
 /// The types that are not, by which an error says what was there instead.
 const OTHERS: [&str; 27] = [
     "application/epub+zip",
@@ -81,6 +84,8 @@ pub(in crate::web) fn content_type(value: &str) -> (String, Option<String>) {
 /// What kind of text it is, if it is text.
 pub(in crate::web) fn document_kind(essence: &str, bytes: &[u8]) -> Option<DocumentKind> {
     match essence {
+        // Whatever it is called: nothing else begins so, and this has no other text.
+        _ if essence == PDF || bytes.starts_with(b"%PDF-") => Some(DocumentKind::Pdf),
         "text/html" | "application/xhtml+xml" => Some(DocumentKind::Html),
         "text/markdown" | "text/x-markdown" => Some(DocumentKind::Markdown),
         _ if essence.starts_with("text/") || TEXTS.contains(&essence) => Some(DocumentKind::Plain),
@@ -105,6 +110,7 @@ pub(in crate::web) fn document_type(essence: &str, kind: DocumentKind) -> &'stat
     match kind {
         DocumentKind::Html => "text/html",
         DocumentKind::Markdown => "text/markdown",
+        DocumentKind::Pdf => PDF,
         DocumentKind::Plain => match TEXTS.iter().find(|known| **known == essence) {
             Some(known) => known,
             None if essence.ends_with("+json") => "application/json",
@@ -143,6 +149,8 @@ mod tests {
         );
         assert_eq!(kind("application/octet-stream", b"\0\x01\x02\0"), None);
         assert_eq!(kind("application/zip", b"text"), None);
+        assert_eq!(kind("application/pdf", b"junk"), Some(DocumentKind::Pdf));
+        assert_eq!(kind("text/html", b"%PDF-1.7"), Some(DocumentKind::Pdf));
         assert_eq!(kind("a b\r\nc: d", b"\0"), None);
         let (_, charset) = content_type("text/html; x=y; Charset=\"Shift_JIS\"");
         assert_eq!(charset.as_deref(), Some("\"Shift_JIS\""));

@@ -9,6 +9,7 @@ mod address;
 mod answer;
 mod copies;
 mod media_type;
+mod page_outline;
 mod search_providers;
 mod search_results;
 mod searching;

@@ -9,8 +9,11 @@ use haft_contract::{
     secret::{ReadSecret, Secret},
 };
 
-use super::search_providers::{
-    FailureKind, ProviderAnswer, ProviderRequest, SearchFailure, SearchProvider, SearchQuestion,
+use super::{
+    answer::said_plainly,
+    search_providers::{
+        FailureKind, ProviderAnswer, ProviderRequest, SearchFailure, SearchProvider, SearchQuestion,
+    },
 };
 use crate::script::redact::SecretForms;
 
@@ -190,7 +193,7 @@ fn failure_of(error: OpsError, within: Duration) -> AskError {
             SearchFailure::new(FailureKind::TimedOut, why)
         }
         ErrorKind::Unavailable | ErrorKind::Lost | ErrorKind::Io => {
-            let why = format!("it cannot be reached: {error}");
+            let why = format!("it cannot be reached: {}", said_plainly(&error).message());
             SearchFailure::new(FailureKind::Unreachable, why)
         }
         ErrorKind::LimitExceeded => {
@@ -198,7 +201,7 @@ fn failure_of(error: OpsError, within: Duration) -> AskError {
             SearchFailure::new(FailureKind::BadAnswer, why)
         }
         // Refused, or no longer wanted: asking somebody else would be the wrong answer to that.
-        _ => return AskError::Ended(ToolError::from(error)),
+        _ => return AskError::Ended(said_plainly(&error)),
     };
     AskError::Failed(failure)
 }

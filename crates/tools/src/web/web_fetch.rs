@@ -9,8 +9,9 @@ use std::{fmt::Write as _, sync::Arc, time::Duration};
 use haft_contract::{
     Access, CallContext, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Tool,
     ToolError, ToolSpec,
-    egress::HostRule,
-    ops::{DocumentForm, DocumentHeading, DocumentText},
+    access::SoleAccess,
+    egress::{AddressClass, Host, HostRule, classify, is_metadata_name, is_private_name},
+    ops::{DocumentForm, DocumentText},
     spec::ParameterAlias,
 };
 use schemars::JsonSchema;
@@ -21,6 +22,7 @@ use super::{
     address::PageAddress,
     answer::{self, FetchResult, KeepBytes, Page, PageBody},
     copies::{Copies, CopyKey},
+    page_outline::outline,
 };
 use crate::{
     files::media::MediaClass,
@@ -37,9 +39,6 @@ const MAX_CHARACTERS: usize = 50_000;
 /// The most notes about what was left out of a page.
 const MAX_NOTES: usize = 8;
 
-/// The most headings that an outline lists.
-const MAX_OUTLINE: usize = 200;
-
 /// The most bytes of an answer, unless configuration says otherwise.
 const DEFAULT_BYTES: usize = 10 * 1024 * 1024;
 
@@ -53,7 +52,7 @@ const DEFAULT_COPY_SECONDS: u64 = 15 * 60;
 const MAX_COPY_SECONDS: u64 = 24 * 60 * 60;
 
 const DESCRIPTION: &str = "\
-Fetches a URL and returns the main content of the page as Markdown; text, JSON, images and PDFs too.
+Fetches a URL and returns the main content of the page as Markdown; text, JSON, images and the text of PDFs too.
 Use it to read a page whose address you know. It does not search, does not run scripts, and sends no \
 cookies or passwords. To change something on a server, or for a page behind a login, it is the wrong tool.
 When there is more, the result names the `offset` to continue with; `mode` outline lists the headings \
@@ -106,8 +105,8 @@ impl WebFetchConfig {
 pub struct WebFetchInput {
     /// The whole URL: `https://…`.
     pub url: String,
-    /// `markdown` is the main content; `text` the same without marks; `raw` the source; `outline` the
-    /// headings only.
+    /// `markdown` is the main content; `text` the same without marks; `raw` the source, or a PDF as it
+    /// is; `outline` the headings only.
     #[serde(default)]
     pub mode: WebFetchMode,
     /// The most characters to return. Defaults to 20000.
@@ -155,7 +154,8 @@ pub struct WebFetchOutput {
     /// The charset it was decoded from, unless it is UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charset: Option<String>,
-    /// How the text was made: `server_markdown`, `main_content`, `whole_page` or `source`.
+    /// How the text was made: `server_markdown`, `main_content`, `whole_page`, `embedded_text`,
+    /// `source` or `pdf_text`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extractor: Option<String>,
     /// How much of the text of the page was kept, from 0 to 1.
@@ -226,6 +226,11 @@ impl WebFetchTool {
     /// The address in an input, if pages are fetched from there.
     fn address(&self, url: &str) -> Result<PageAddress, ToolError> {
         let address = PageAddress::parse(url)?;
+        // What is refused whatever anybody answers is refused before anybody is asked.
+        if let Some(why) = never_reached(&address.host) {
+            let message = format!("`{}` is never reached: {why}", address.host);
+            return Err(ToolError::new(ErrorKind::Denied, message).at("/url"));
+        }
         let is_in = |rules: &[HostRule]| {
             let mut rules = rules.iter();
             rules.any(|rule| rule.allows(&address.host, address.port))
@@ -235,17 +240,20 @@ impl WebFetchTool {
         }
         if is_in(&self.others) {
             let message = format!("`{}` is configured for another tool only", address.host);
-            return Err(ToolError::new(ErrorKind::Denied, message).at("/url").hint(
-                "the operator can name the host with its port in `private_hosts` of `web_fetch`",
-            ));
+            let error = ToolError::new(ErrorKind::Denied, message).at("/url");
+            return Err(error.hint(NAME_IT));
         }
-        if WEB_PORTS.contains(&address.port) {
-            return Ok(address);
+        if !WEB_PORTS.contains(&address.port) {
+            let message = format!("pages are not fetched from port {}", address.port);
+            let error = ToolError::new(ErrorKind::Denied, message).at("/url");
+            return Err(error.hint(NAME_IT));
         }
-        let message = format!("pages are not fetched from port {}", address.port);
-        Err(ToolError::new(ErrorKind::Denied, message)
-            .at("/url")
-            .hint("the operator can name the host with its port in `private_hosts` of `web_fetch`"))
+        if let Some(what) = not_public(&address.host) {
+            let message = format!("`{}` is {what}", address.host);
+            let error = ToolError::new(ErrorKind::Denied, message).at("/url");
+            return Err(error.hint(NAME_IT));
+        }
+        Ok(address)
     }
 
     /// The page, from a copy or from its server.
@@ -257,7 +265,9 @@ impl WebFetchTool {
         cx: &CallContext<NoProgress>,
     ) -> Result<Reply, ToolError> {
         let key = CopyKey::new(cx.principal(), form, address.as_str());
-        if let Some((page, age)) = self.copies.get(&key) {
+        if let Some((page, age)) = self.copies.get(&key)
+            && keep.is_met_by(&page)
+        {
             cx.net().show_kept(&address.host, address.port).await?;
             return Ok(Reply::Page(page, Some(age)));
         }
@@ -269,6 +279,32 @@ impl WebFetchTool {
             }
             FetchResult::Elsewhere { status, to } => Ok(Reply::Elsewhere { status, to }),
         }
+    }
+}
+
+/// What lets a page be fetched from a host that is not public.
+const NAME_IT: &str = "the operator can name it, with its port, in `private_hosts` of `web_fetch`";
+
+/// Why no setting lets anything reach this host, if none does.
+fn never_reached(host: &Host) -> Option<&'static str> {
+    let class = host.address().map(classify);
+    if matches!(host, Host::Name(name) if is_metadata_name(name))
+        || class == Some(AddressClass::Metadata)
+    {
+        return Some("it hands out the machine's credentials");
+    }
+    (class == Some(AddressClass::Unspecified))
+        .then_some("it is not the address of a host; this machine is `127.0.0.1` or `[::1]`")
+}
+
+/// What the host is, if its text alone says that it is not on the public Internet.
+fn not_public(host: &Host) -> Option<&'static str> {
+    match host {
+        Host::Name(name) => is_private_name(name).then_some("a name of a private network"),
+        Host::Address(address) => match classify(*address) {
+            AddressClass::Public => None,
+            class => Some(class.as_str()),
+        },
     }
 }
 
@@ -288,6 +324,7 @@ impl Tool for WebFetchTool {
         ToolSpec::new("Fetch a web page", DESCRIPTION)
             .effects(EFFECTS)
             .groups(&["web"])
+            .touches_only(SoleAccess::Hosts)
             .aliases(&["WebFetch", "fetch"])
             .parameter_aliases(&[
                 ParameterAlias::new("uri", "url"),
@@ -399,7 +436,7 @@ fn describe(
         ));
     }
     let shown = if input.mode == WebFetchMode::Outline {
-        outline(&text.headings)
+        outline(&text.headings, input.max_chars.clamp(1, MAX_CHARACTERS))
     } else {
         let (shown, next) = part(&text.text, total, input)?;
         output.next_offset = next;
@@ -437,27 +474,13 @@ fn extracted(text: &DocumentText) -> String {
         ),
         "whole_page" => "all of its text, because no main content stands out".to_owned(),
         "server_markdown" => "Markdown as the server sent it".to_owned(),
+        "embedded_text" => {
+            "scripts build this page, and it shows nothing without them; this is text that it carries"
+                .to_owned()
+        }
+        "pdf_text" => "the text of a PDF, read by where it stands on each page".to_owned(),
         _ => "its source as it is".to_owned(),
     }
-}
-
-fn outline(headings: &[DocumentHeading]) -> String {
-    if headings.is_empty() {
-        return "(no headings)\n".to_owned();
-    }
-    let mut lines = String::new();
-    for heading in headings.iter().take(MAX_OUTLINE) {
-        let indent = "  ".repeat(usize::from(heading.level.saturating_sub(1)));
-        let _ = writeln!(
-            lines,
-            "{indent}- {} (offset {})",
-            heading.text, heading.offset
-        );
-    }
-    if headings.len() > MAX_OUTLINE {
-        let _ = writeln!(lines, "({} more headings)", headings.len() - MAX_OUTLINE);
-    }
-    lines
 }
 
 /// The characters that were asked for, and where the next ones begin. Ends at the end of a line where

@@ -8,7 +8,7 @@ use std::{fmt, fmt::Write as _, sync::Arc};
 
 use haft_contract::{
     CallContext, Content, Effects, ErrorKind, NoProgress, Plan, PlanContext, Tool, ToolError,
-    ToolSpec, secret::ReadSecret, spec::ParameterAlias,
+    ToolSpec, access::SoleAccess, secret::ReadSecret, spec::ParameterAlias,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -159,6 +159,7 @@ impl Tool for WebSearchTool {
         ToolSpec::new("Search the web", DESCRIPTION)
             .effects(EFFECTS)
             .groups(&["web"])
+            .touches_only(SoleAccess::Hosts)
             .aliases(&["WebSearch"])
             .foreign_names(&["google_web_search", "brave_web_search", "tavily_search"])
             .parameter_aliases(&[
@@ -330,10 +331,12 @@ fn not_found(failed: &[FailedProvider<'_>], providers: &[SearchProvider]) -> Too
     let not_asked = providers.iter().skip(failed.len());
     let not_asked: Vec<&str> = not_asked.map(|provider| provider.kind.as_str()).collect();
     if !not_asked.is_empty() {
-        let names = not_asked.join("`, `");
+        let names = not_asked.join("` and `");
+        let were = if not_asked.len() == 1 { "was" } else { "were" };
         let _ = write!(
             message,
-            "; `{names}` was not asked, because that has to be set right first"
+            "; `{names}` {were} not asked, because somebody has to set `{}` right first",
+            last.provider.kind.as_str()
         );
     }
     let output = WebSearchOutput {

@@ -10,15 +10,17 @@ use haft_agent_settings::{
     server::{EntryValue, Server, ServerTransport},
 };
 use haft_contract::Principal;
-use haft_host::config::{ConfigPlaces, Env, resolve::Overrides};
+use haft_host::{
+    config::{ConfigPlaces, Env, resolve::Overrides},
+    doctor::Check,
+};
 
-use super::check::Check;
 use crate::{
     args::{Cli, Command},
     commands::{App, mcp::entry},
     stop::Stop,
 };
-use haft_agent_settings::files::foreign::{same_place, this_program};
+use haft_agent_settings::files::paths::{same_place, this_program};
 
 const NAME: &str = "agent";
 

@@ -10,6 +10,7 @@ use haft_contract::{
 };
 use haft_host::{Assembly, HostBuilder, WorkspaceSource, config::Settings, error::chain, problem};
 use haft_policy::{CedarPolicy, GrantRule, PolicySource};
+use haft_runtime::registry::Snapshot;
 
 use super::{App, Exit, Stop, now};
 use crate::commands::approvals::may_answer;
@@ -81,9 +82,11 @@ pub(super) async fn run(args: AddArgs, app: &App) -> Result<Exit, Stop> {
     let assembly = HostBuilder::to_look(settings)?.assemble_for_lint().await?;
     assembly.mount_to_look()?;
     lint(&args.rules, sources, &assembly)?;
+    let tools = assembly.runtime.registry().snapshot();
+    let meanings: Vec<String> = rules.iter().map(|rule| meaning(rule, &tools)).collect();
     let grants = grants(&args, &scope, app)?;
     if !args.yes {
-        ask(&rules, &grants, app).await?;
+        ask(&meanings, &grants, app).await?;
     }
     let ledger = app.record().await?;
     let store = ledger.grants();
@@ -98,10 +101,10 @@ pub(super) async fn run(args: AddArgs, app: &App) -> Result<Exit, Stop> {
         return Ok(Exit::Ok);
     }
     let mut page = Page::new();
-    for (rule, grant) in rules.iter().zip(&grants) {
+    for (meaning, grant) in meanings.iter().zip(&grants) {
         page = page
             .styled(Style::Good, "granted")
-            .text(format!(": {}", rule.meaning()))
+            .text(format!(": {meaning}"))
             .styled(
                 Style::Dim,
                 format!("  {}, {}", place(&grant.scope), lasting(grant)),
@@ -121,6 +124,15 @@ fn read(rules: &[String]) -> Result<Vec<GrantRule>, Stop> {
                 .map_err(|refusal| Stop::usage(refusal.to_string(), refusal.hint()))
         })
         .collect()
+}
+
+/// What granting a rule means with the tools that there are.
+fn meaning(rule: &GrantRule, tools: &Snapshot) -> String {
+    let entries = tools.page(0, tools.len()).iter();
+    let named = entries.filter(|entry| rule.names_tool(entry.key().tool.as_str()));
+    let mut touched = named.map(|entry| entry.spec().touches);
+    let first = touched.next().flatten();
+    rule.meaning_for(first.filter(|first| touched.all(|other| other == Some(*first))))
 }
 
 async fn scope(args: &AddArgs, settings: &Settings) -> Result<GrantScope, Stop> {
@@ -180,12 +192,12 @@ fn grants(args: &AddArgs, scope: &GrantScope, app: &App) -> Result<Vec<Grant>, S
 }
 
 /// Shows what would be stored and asks for confirmation.
-async fn ask(rules: &[GrantRule], grants: &[Grant], app: &App) -> Result<(), Stop> {
+async fn ask(meanings: &[String], grants: &[Grant], app: &App) -> Result<(), Stop> {
     let mut page = Page::new();
-    for (rule, grant) in rules.iter().zip(grants) {
+    for (meaning, grant) in meanings.iter().zip(grants) {
         page = page
-            .field("rule", rule.text())
-            .field("allows", rule.meaning())
+            .field("rule", &grant.rule)
+            .field("allows", meaning)
             .field("where", place(&grant.scope))
             .field("how long", lasting(grant));
     }

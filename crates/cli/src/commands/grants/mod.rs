@@ -6,6 +6,7 @@
 
 mod add;
 mod list;
+mod outdated;
 mod revoke;
 mod suggest;
 
@@ -18,6 +19,7 @@ use haft_host::Record;
 use haft_ledger::StoredLedger;
 use haft_runtime::SystemClock;
 
+pub(crate) use self::outdated::end_outdated;
 use super::{App, scope::RecordScope};
 use crate::{exit::Exit, stop::Stop};
 

@@ -9,7 +9,6 @@
 use std::path::{Path, PathBuf};
 
 use crate::{stop::Stop, terminal::Page};
-use haft_agent_settings::files::foreign::{BackupPolicy, ForeignFile};
 use haft_agent_settings::{Agent, Scope};
 use haft_host::config::{
     ConfigPlaces, FILE_NAME,
@@ -17,6 +16,7 @@ use haft_host::config::{
     template,
     trust::{Trust, sha256},
 };
+use haft_host::state::foreign::{BackupPolicy, ForeignFile};
 use haft_ledger::Redactor;
 use haft_policy::Preset;
 use serde_json::{Value, json};

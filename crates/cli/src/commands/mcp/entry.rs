@@ -9,12 +9,16 @@ use std::{
 use haft_agent_settings::{
     Agent, ENTRY, Homes, OwnTools, Scope, ServersLocation,
     document::{self, EditRefusal},
+    files::paths::{real_directory, this_program},
     server::{EntryValue, Server, ServerTransport},
 };
 use haft_contract::WorkPath;
 use haft_host::{
     config::{env::CONFIG_HOME, pinned_entry::PinnedEntry},
-    state::private,
+    state::{
+        foreign::{ForeignFile, MAX_BYTES},
+        private,
+    },
 };
 use haft_ledger::Redactor;
 use haft_tools::change::FileChange;
@@ -22,7 +26,6 @@ use serde_json::Value;
 
 use super::super::App;
 use crate::stop::Stop;
-use haft_agent_settings::files::foreign::{ForeignFile, MAX_BYTES, real_directory, this_program};
 
 /// Where an agent keeps its servers here.
 pub(crate) fn place(

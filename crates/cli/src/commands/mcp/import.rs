@@ -17,7 +17,10 @@ use haft_agent_settings::{
 use haft_host::{
     config::{Settings, launcher, mcp::Target, resolve::check},
     package_versions::{PackageVersions, RegistryUse, own_registries},
-    state::private,
+    state::{
+        foreign::{BackupPolicy, ForeignFile},
+        private,
+    },
 };
 use serde_json::{Value, json};
 
@@ -31,7 +34,6 @@ use crate::{
     stop::Stop,
     terminal::{Format, Page, Style},
 };
-use haft_agent_settings::files::foreign::{BackupPolicy, ForeignFile};
 
 /// The directory for values from an agent's configuration, in the data directory.
 const SECRETS: &str = "mcp-secrets";

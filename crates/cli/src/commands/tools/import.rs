@@ -1,19 +1,14 @@
 //! `haft tools import`: operations of an API as tools. Prints the lines for haft.toml, or adds them to it;
 //! trusting them is another step.
 
-use std::{
-    io::IsTerminal as _,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use haft_agent_settings::{
-    document::{self, EditRefusal, Format as FileFormat},
-    files::foreign::{BackupPolicy, ForeignFile},
-};
+use haft_agent_settings::document::{self, EditRefusal, Format as FileFormat};
 use haft_host::{
-    config::resolve::check,
-    openapi::{ImportedTool, OpenApiImport, import},
+    HostError,
+    config::extended_config::ExtendedConfig,
+    openapi::{self, ImportedTool, OpenApiImport},
     state::private,
 };
 use serde_json::{Value, json};
@@ -74,36 +69,32 @@ pub(super) async fn run(args: &ImportArgs, app: &App) -> Result<Exit, Stop> {
         prefix: args.prefix.clone(),
         private: args.private,
     };
-    let tools = import(&read(&args.file)?, &wanted)
-        .map_err(|error| Stop::config(error.to_string(), error.hint()))?;
-    let texts: Vec<&str> = tools.iter().map(|tool| tool.text.as_str()).collect();
-    let text = texts.join("\n");
+    let tools = openapi::import(&read(&args.file)?, &wanted).map_err(HostError::from)?;
+    let lines = openapi::lines(&tools);
     if !args.write {
         match app.output.format() {
             Format::Json => print(&tools, None, app)?,
-            Format::Text => app.output.content(&text)?,
+            Format::Text => app.output.content(&lines)?,
         }
         return Ok(Exit::Ok);
     }
     may_answer()?;
     let settings = app.settings()?;
-    let file = ForeignFile::read(settings.rules_go_to.clone())?;
-    let name = settings.places.name_of(file.path());
-    let after = with_tools(file.text().unwrap_or_default(), &text);
-    check(&name, file.path(), &after)?;
+    let config = ExtendedConfig::read(&settings)?;
+    let after = openapi::add_to(&tools, &config)?;
     if app.output.format() == Format::Text {
-        app.output.content(&text)?;
+        app.output.content(&lines)?;
     }
     if !args.yes {
-        ask(&name, app).await?;
+        confirm::adding(app.output, config.name()).await?;
     }
-    file.replace(&after, BackupPolicy::Never)?;
-    let next = if settings.places.user_config.as_deref() == Some(file.path()) {
+    config.replace(&after)?;
+    let next = if config.is_own() {
         "the file is your own, so they are on"
     } else {
         "`haft trust` shows what they may do and turns them on"
     };
-    print(&tools, Some((file.path(), next)), app)?;
+    print(&tools, Some((config.path(), next)), app)?;
     Ok(Exit::Ok)
 }
 
@@ -124,31 +115,6 @@ fn read(path: &Path) -> Result<Value, Stop> {
     let read =
         read.map_err(|(EditRefusal::Broken(why) | EditRefusal::NotSimple(why))| wrong(why))?;
     Ok(read.unwrap_or_default())
-}
-
-/// A configuration with tools at its end.
-fn with_tools(before: &str, tools: &str) -> String {
-    match before.trim_end() {
-        "" => tools.to_owned(),
-        text => format!("{text}\n\n{tools}"),
-    }
-}
-
-async fn ask(name: &str, app: &App) -> Result<(), Stop> {
-    if !std::io::stdin().is_terminal() || !app.output.stderr_is_terminal() {
-        return Err(Stop::usage(
-            "nobody is there to confirm this",
-            "add `--yes` if it is right",
-        ));
-    }
-    if confirm::yes(app.output, &format!("Add this to {name}? [y/N] ")).await {
-        return Ok(());
-    }
-    Err(Stop::new(
-        Exit::Denied,
-        "nothing was added",
-        "answer y to do it",
-    ))
 }
 
 /// Prints what was made, and where it was written and what happens next if it was.

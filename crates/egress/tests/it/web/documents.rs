@@ -2,6 +2,8 @@
 
 use std::{fmt::Write as _, time::Duration};
 
+use haft_testkit::hostile_pdf;
+
 use super::site::{Say, gzip, ok, with_head};
 
 /// What an answer is called, and the answer.
@@ -16,6 +18,7 @@ pub(crate) fn all() -> Vec<HostileAnswer> {
         streamed(),
         malformed(),
         disguised(),
+        pdfs(),
     ];
     groups.into_iter().flatten().collect()
 }
@@ -242,6 +245,22 @@ fn malformed() -> Vec<HostileAnswer> {
     let each = answers.into_iter();
     each.map(|(name, bytes)| answer(name, move || Say::Bytes(bytes.to_vec())))
         .collect()
+}
+
+fn pdfs() -> Vec<HostileAnswer> {
+    let deflate = |bytes: &[u8]| miniz_oxide::deflate::compress_to_vec_zlib(bytes, 6);
+    let each = hostile_pdf::all(deflate).into_iter();
+    let mut all: Vec<HostileAnswer> = each
+        .map(|(name, make)| {
+            answer(&format!("PDF: {name}"), move || {
+                ok("application/pdf", make())
+            })
+        })
+        .collect();
+    all.push(answer("PDF: a page called one", || {
+        ok("application/pdf", "<html><p>text")
+    }));
+    all
 }
 
 fn disguised() -> Vec<HostileAnswer> {

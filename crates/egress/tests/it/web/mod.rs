@@ -71,7 +71,14 @@ pub(crate) async fn fetched(
     resolver: Arc<dyn Resolve>,
     target: &str,
 ) -> Result<String, String> {
-    let harness = stage(reach, resolver, &WebFetchConfig::default()).build();
+    // So that it is the admission which refuses, and not already the tool.
+    let named =
+        HostRule::parse(target).is_ok_and(|rule| rule.host().is_some() && rule.port().is_some());
+    let config = WebFetchConfig {
+        private_hosts: named.then(|| target.to_owned()).into_iter().collect(),
+        ..WebFetchConfig::default()
+    };
+    let harness = stage(reach, resolver, &config).build();
     let input = json!({ "url": format!("http://{target}/"), "mode": "raw" });
     let outcome = harness.call("web_fetch", input).await;
     if outcome.succeeded() {

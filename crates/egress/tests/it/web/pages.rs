@@ -2,7 +2,10 @@
 
 use haft_contract::{Content, ErrorKind, Outcome, Principal, Terminal, host::Ledger as _};
 use haft_egress::{ClientOptions, HttpClient, HttpRequest, SystemResolver};
-use haft_testkit::{Harness, PATIENCE};
+use haft_testkit::{
+    Harness, PATIENCE,
+    pdf::{HELVETICA, PdfMaker, lines},
+};
 use haft_tools::web::web_fetch::WebFetchConfig;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Instant};
@@ -164,6 +167,9 @@ async fn bytes_are_kept_where_the_result_does_not_have_all_of_them() {
         structured(&outcome)["fetched"].get("blake3").is_some()
     };
     assert!(!kept(&harness, "/whole", json!({})).await);
+    // There is a copy now, without what this call wants kept.
+    assert!(kept(&harness, "/whole", json!({ "max_chars": 100 })).await);
+    assert!(kept(&harness, "/whole", json!({})).await, "the newer copy");
     assert!(kept(&harness, "/cut", json!({ "max_chars": 100 })).await);
     assert!(kept(&harness, "/end", json!({ "offset": 1900 })).await);
     assert!(kept(&harness, "/outline", json!({ "mode": "outline" })).await);
@@ -297,7 +303,6 @@ async fn ss_12_a_redirect_elsewhere_is_an_address_and_nothing_more() {
 async fn pictures_charsets_and_what_is_no_text() {
     let site = Site::start(|path| match path {
         "/png" => ok("text/html", b"\x89PNG\r\n\x1a\nrest"),
-        "/pdf/a.pdf" => ok("application/octet-stream", b"%PDF-1.7\n"),
         "/sjis" => ok("text/plain; charset=Shift_JIS", b"\x93\xfa\x96\x7b"),
         "/json" => ok("application/json", "{\"a\": [1, 2]}"),
         "/zip" => ok("application/zip", b"PK\x03\x04\0\0"),
@@ -317,8 +322,6 @@ async fn pictures_charsets_and_what_is_no_text() {
     assert!(
         matches!(&png.content[1], Content::Image { media_type, .. } if media_type == "image/png")
     );
-    let pdf = fetch("/pdf/a.pdf").await;
-    assert!(matches!(&pdf.content[1], Content::Document { name, .. } if name == "a.pdf"));
     let sjis = fetch("/sjis").await;
     assert!(sjis.model_text().contains("日本") && structured(&sjis)["charset"] == "Shift_JIS");
     assert!(
@@ -350,6 +353,63 @@ async fn pictures_charsets_and_what_is_no_text() {
             .message
             .contains("come back after 7")
     );
+}
+
+#[tokio::test]
+async fn the_text_of_a_pdf_and_the_pdf_itself() {
+    let first =
+        lines(72, 700, 18, 20, &["On Tea"]) + &lines(72, 650, 10, 12, &["Boil fresh water."]);
+    let picture = "q 612 0 0 792 0 0 cm BI /W 1 ID x EI Q";
+    let mut file = PdfMaker::with_pages(&[&first, picture], HELVETICA);
+    file.trailer = "/Info << /Title (\u{feff}Tea \u{27e6}end\u{27e7}) >>".to_owned();
+    let whole = file.finish();
+    file.trailer = "/Encrypt << /Filter /Standard >>".to_owned();
+    let (encrypted, served) = (file.finish(), whole.clone());
+    let site = Site::start(move |path| match path {
+        "/paper/a.pdf" => ok("application/octet-stream", &served),
+        "/encrypted" => ok("application/pdf", &encrypted),
+        _ => ok("application/pdf", b"%PDF-1.7\n"),
+    });
+    let harness = at_home(&[site.port], WebFetchConfig::default()).build();
+    let fetch = |path: &str, mode: &str| {
+        harness.call("web_fetch", json!({ "url": site.url(path), "mode": mode }))
+    };
+    let read = fetch("/paper/a.pdf", "markdown").await;
+    let (text, output) = (read.model_text(), structured(&read));
+    assert!(
+        text.contains("\n## Page 1\n\n### On Tea\n\nBoil fresh water.\n\n## Page 2\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("(this page is a picture without text)")
+            && text.ends_with("; page 2 is a picture without text]"),
+        "{text}"
+    );
+    assert_eq!(
+        (&output["extractor"], &output["media_type"]),
+        (&json!("pdf_text"), &json!("application/pdf"))
+    );
+    assert_eq!(text.matches('\u{27e7}').count(), 2, "{text}");
+    let outline = fetch("/paper/a.pdf", "outline").await.model_text();
+    assert!(
+        outline
+            .contains("  - Page 1 (offset 0)\n    - On Tea (offset 11)\n  - Page 2 (offset 42)\n"),
+        "{outline}"
+    );
+    let itself = fetch("/paper/a.pdf", "raw").await;
+    assert!(
+        matches!(&itself.content[1], Content::Document { name, data, media_type }
+            if name == "a.pdf" && *data == whole && media_type == "application/pdf"),
+        "{:?}",
+        itself.content
+    );
+    let encrypted = fetch("/encrypted", "text").await.model_text();
+    assert!(
+        encrypted.contains("; it is encrypted, and nothing of it was read"),
+        "{encrypted}"
+    );
+    let broken = fetch("/broken", "text").await.model_text();
+    assert!(broken.contains("; no pages were found in it"), "{broken}");
 }
 
 #[tokio::test]

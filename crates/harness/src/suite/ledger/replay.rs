@@ -81,7 +81,7 @@ pub async fn a_replayed_call_has_what_was_decided(fixture: impl LedgerFixture) {
     drop(never_planned);
 }
 
-/// Changes to files come back as they happened, for the requested calls and no others.
+/// Changes to files and rows come back as they happened, for the requested calls and no others.
 pub async fn changes_come_back_as_they_happened(fixture: impl LedgerFixture) {
     let artifact = ArtifactId {
         hash: [7; 32],
@@ -110,6 +110,20 @@ pub async fn changes_come_back_as_they_happened(fixture: impl LedgerFixture) {
                 path: at("new"),
                 after: None,
                 artifact: None,
+            },
+            CallEvent::RowsChanged {
+                rows: 2,
+                writes: vec!["crm.orders.status".to_owned()],
+                reads: vec!["crm.orders.id".to_owned()],
+                artifact: Some(artifact),
+                missed: None,
+            },
+            CallEvent::RowsChanged {
+                rows: 1,
+                writes: vec!["crm.log.*".to_owned()],
+                reads: Vec::new(),
+                artifact: None,
+                missed: Some("no primary key".to_owned()),
             },
             CallEvent::ChangesScanned {
                 files: 3,

@@ -132,6 +132,10 @@ impl From<Denial> for Refusal {
                 host,
                 class: AddressClass::Metadata,
             },
+            Reason::Unspecified => Self::Address {
+                host,
+                class: AddressClass::Unspecified,
+            },
             Reason::NotPublic(_, class) => Self::Address {
                 host,
                 class: *class,

@@ -62,11 +62,12 @@ pub(super) async fn reply(
         .iter()
         .filter_map(|name| Some((name, header(response, name)?)));
     for (name, value) in named {
+        // Cut before it is looked at, a secret at the cut would be shown in part.
+        let value = secrets.text(value);
         let value: String = value.chars().take(MAX_SHOWN_HEADER).collect();
         let _ = writeln!(said, "{name}: {value}");
     }
     said.push('\n');
-    said = secrets.text(&said);
     said.push_str(&without_secrets(read.text, secrets));
     let mut whole = untrusted::wrap(&cx.call().to_string(), &said);
     let _ = write!(
@@ -179,17 +180,60 @@ async fn text(
 /// A text without secrets. In JSON they are looked for as its strings mean them: a server may write
 /// `\/` for `/`, or `\u0068` for `h`.
 fn without_secrets(text: String, secrets: &SecretForms) -> String {
-    let clean = secrets.text(&text);
-    let Ok(mut value) = serde_json::from_str::<Value>(&clean) else {
-        return clean;
+    let Ok(mut value) = serde_json::from_str::<Value>(&text) else {
+        return secrets.text(&by_line(text, secrets));
     };
     let before = value.clone();
     secrets.value(&mut value);
     if value == before {
-        clean
+        secrets.text(&text)
     } else {
-        value.to_string()
+        secrets.text(&value.to_string())
     }
+}
+
+/// The same where the text as a whole is no JSON that can be read: a value on each line, JSON in the middle of
+/// something, or nested too deep.
+fn by_line(text: String, secrets: &SecretForms) -> String {
+    if !text.contains('\\') {
+        return text;
+    }
+    let lines = text.split_inclusive('\n').map(|line| {
+        let plain = without_escapes(line);
+        let clean = secrets.text(&plain);
+        if clean == plain {
+            line.to_owned()
+        } else {
+            clean
+        }
+    });
+    lines.collect()
+}
+
+/// A line with JSON's escapes for single characters undone, as far as they are there.
+fn without_escapes(line: &str) -> String {
+    let (mut plain, mut rest) = (String::with_capacity(line.len()), line);
+    while let Some((before, after)) = rest.split_once('\\') {
+        plain.push_str(before);
+        let code = after.strip_prefix('u').and_then(|after| after.get(..4));
+        let code = code.and_then(|code| u32::from_str_radix(code, 16).ok());
+        match (code.and_then(char::from_u32), after.chars().next()) {
+            (Some(c), _) => {
+                plain.push(c);
+                rest = after.get(5..).unwrap_or_default();
+            }
+            (None, Some(c @ ('/' | '"' | '\\'))) => {
+                plain.push(c);
+                rest = after.get(1..).unwrap_or_default();
+            }
+            (None, _) => {
+                plain.push('\\');
+                rest = after;
+            }
+        }
+    }
+    plain.push_str(rest);
+    plain
 }
 
 /// Why an answer is a failure.
@@ -268,10 +312,22 @@ mod tests {
         assert_eq!(clean("a hunter/2hunter b"), "a [redacted] b");
         assert_eq!(clean(r#"{"a":"hunter\/2hunter"}"#), r#"{"a":"[redacted]"}"#);
         assert_eq!(clean(r#"["\u0068unter/2hunter"]"#), r#"["[redacted]"]"#);
+        // A value on each line, JSON in a text, and JSON that is nested deeper than it is read.
+        assert_eq!(
+            clean("{\"a\":1}\n{\"a\":\"\\u0068unter\\/2hunter\"}\nb\\n"),
+            "{\"a\":1}\n{\"a\":\"[redacted]\"}\nb\\n"
+        );
+        assert_eq!(clean(r"data: \u0068unter\/2hunter"), "data: [redacted]");
+        let deep = |inside: &str| format!("{}{inside}{}", "[".repeat(200), "]".repeat(200));
+        assert_eq!(
+            clean(&deep(r#""hunter\/2hunter""#)),
+            deep(r#""[redacted]""#)
+        );
         // What holds none stays as it is, to the byte.
         for text in [
             r#"{ "a" : 1.0, "b": 12345678901234567890123 }"#,
             "{not json",
+            r"a \u00e4 \/ \ud800 \u12",
             "",
         ] {
             assert_eq!(clean(text), text);

@@ -18,6 +18,7 @@ mod redirect;
 mod request;
 mod schema;
 mod secret_places;
+mod sent_parts;
 mod settings;
 mod template;
 

@@ -47,8 +47,8 @@ const DEFAULT_BYTES: usize = 2 * 1024 * 1024;
 /// The most that `max_bytes` can say.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// Headers that HTTP itself needs, or that say who is asked.
-const RESERVED_HEADERS: [&str; 10] = [
+/// Headers that HTTP itself needs, or that say who is asked or by which method: `method` alone says that.
+const RESERVED_HEADERS: [&str; 13] = [
     "accept-encoding",
     "connection",
     "content-length",
@@ -59,6 +59,9 @@ const RESERVED_HEADERS: [&str; 10] = [
     "trailer",
     "transfer-encoding",
     "upgrade",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
 ];
 
 /// An operation of an API.
@@ -152,6 +155,16 @@ impl HttpOperation {
 
     /// Where it may not go, and what it may not take there.
     fn check_host(&self) -> Result<(), String> {
+        let is_unspecified = self
+            .host
+            .address()
+            .is_some_and(|address| classify(address) == AddressClass::Unspecified);
+        if is_unspecified {
+            return Err(format!(
+                "`{}` is not the address of a host; for this machine write `127.0.0.1` or `[::1]`",
+                self.host
+            ));
+        }
         let (is_metadata, is_public) = match &self.host {
             Host::Address(address) => {
                 let class = classify(*address);
@@ -169,7 +182,7 @@ impl HttpOperation {
         }
         if !is_public && !self.private {
             return Err(format!(
-                "`{}` is not on the public Internet; add `private = true` if you want it reached",
+                "`{}` is not on the public Internet; add `private = true` (`--private` when you import it) if you want it reached",
                 self.place()
             ));
         }
@@ -509,6 +522,9 @@ mod tests {
         ] {
             check(json!({"url": url, "private": true}), "handed out");
         }
+        for url in ["http://0.0.0.0:8080/", "http://[::]/", "http://0/"] {
+            check(json!({"url": url, "private": true}), "write `127.0.0.1`");
+        }
         let secret = json!({"url": "http://api.example.com/", "headers": {"x": "${K}"},
             "secrets": {"K": "env:K"}});
         check(secret, "must begin with `https://`");
@@ -566,6 +582,8 @@ mod tests {
         check(json!({"headers": {"a b": "x"}}), "not the name of a header");
         check(json!({"headers": {"Host": "x"}}), "`host` cannot be set");
         check(json!({"headers": {"proxy-x": "x"}}), "cannot be set");
+        let overridden = json!({"headers": {"X-HTTP-Method-Override": "DELETE"}});
+        check(overridden, "`x-http-method-override` cannot be set");
         check(json!({"headers": {"A": "1", "a": "2"}}), "same entry twice");
         check(
             json!({"headers": {"a": "x\r\ny"}}),

@@ -56,11 +56,11 @@ impl BuiltRequest {
         if body.len() > MAX_BODY {
             return Err(encode::too_long("the body", MAX_BODY));
         }
-        let usual = [
-            ("accept", ACCEPT, true),
-            ("content-type", "application/json", !body.is_empty()),
-        ];
-        for (name, value, _) in usual.into_iter().filter(|(_, _, needed)| *needed) {
+        let mut usual = vec![("accept", ACCEPT)];
+        if !body.is_empty() {
+            usual.push(("content-type", "application/json"));
+        }
+        for (name, value) in usual {
             if !headers.iter().any(|(set, _)| set == name) {
                 headers.push((name.to_owned(), value.to_owned()));
             }

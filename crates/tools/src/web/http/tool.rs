@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use haft_contract::{
     BoxFuture, CallContext, ErrorKind, NoProgress, Plan, PlanContext, ToolError, ToolName,
     ToolSpec,
+    access::SoleAccess,
     context::PreviewContext,
     erased::{ErasedTool, ParsedInput, ToolReply, WithheldReason},
     ops::{Fetch, FetchResponse, OpsError},
@@ -150,6 +151,7 @@ impl ErasedTool for HttpTool {
             .effects(operation.effects())
             .deadline(operation.deadline)
             .groups(&["http"])
+            .touches_only(SoleAccess::Hosts)
     }
 
     fn input_schema(&self) -> Value {

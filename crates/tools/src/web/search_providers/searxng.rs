@@ -12,12 +12,6 @@ use super::{
     wire::{self, FoundEntry, ProviderAnswer, ProviderRequest},
 };
 
-/// The most engines that a note names.
-const MAX_ENGINES: usize = 8;
-
-/// The longest name of an engine.
-const MAX_ENGINE_NAME: usize = 40;
-
 pub(super) fn request(path: &str, question: &SearchQuestion<'_>) -> ProviderRequest {
     let with_sites = question.query_with_sites();
     let mut query = Serializer::new(String::new());
@@ -71,21 +65,19 @@ pub(super) fn read(
         return Err(failure);
     }
     let answer: Answer = wire::json(response)?;
-    let silent = silent_engines(&answer.unresponsive_engines);
-    if answer.results.is_empty() && !silent.is_empty() {
+    // Counted and not named: a name would be words of the server's in a sentence of ours.
+    let silent = answer.unresponsive_engines.len();
+    if answer.results.is_empty() && silent > 0 {
         // It says success, and nobody searched.
-        let why = format!("none of its engines gave results: {}", silent.join(", "));
+        let why = format!("none of its engines gave results, and {silent} did not answer");
         return Err(SearchFailure::new(
             failure_of(&answer.unresponsive_engines),
             why,
         ));
     }
     let mut notes = Vec::new();
-    if !silent.is_empty() {
-        notes.push(format!(
-            "these engines of SearXNG did not answer: {}",
-            silent.join(", ")
-        ));
+    if silent > 0 {
+        notes.push(format!("{silent} of SearXNG's engines did not answer"));
     }
     if question.time_range == Some(SearchTimeRange::Week) {
         notes.push("SearXNG knows no week: these are of the last month".to_owned());
@@ -103,21 +95,6 @@ pub(super) fn read(
         entries,
         notes,
     })
-}
-
-/// The names of engines that did not answer: pairs of a name and a reason.
-fn silent_engines(pairs: &[Value]) -> Vec<String> {
-    let name = |pair: &Value| {
-        let name: String = pair
-            .get(0)?
-            .as_str()?
-            .chars()
-            .filter(|c| c.is_ascii_alphanumeric() || " ._-".contains(*c))
-            .take(MAX_ENGINE_NAME)
-            .collect();
-        (!name.is_empty()).then_some(name)
-    };
-    pairs.iter().filter_map(name).take(MAX_ENGINES).collect()
 }
 
 /// What kept them from answering, as far as it can be told.

@@ -28,12 +28,12 @@ const UNANSWERED: usize = 1_000;
 /// What one waiting call may cost.
 const BYTES_EACH: u64 = 64 << 10;
 
-async fn open(scene: &Scene, limits: Limits) -> Haft {
+async fn open(scene: &Scene, limits: &Limits) -> Haft {
     Haft::open(&scene.workspace)
         .data_dir(&scene.data)
         .preset(Preset::Workspace)
         .allow("@all")
-        .configure(|runtime| runtime.limits(limits).loop_guard(LoopGuard::OFF))
+        .configure(|runtime| runtime.limits(*limits).loop_guard(LoopGuard::OFF))
         .build()
         .await
         .unwrap()
@@ -47,7 +47,7 @@ pub(super) async fn crowd(case: &Case, verdict: &mut Verdict) {
         calls_in_flight: LIMIT,
         ..Limits::default()
     };
-    let haft = open(&scene, limits).await;
+    let haft = open(&scene, &limits).await;
     let before = resident();
     let requests = (0..CROWD).map(|_| haft.request("list", json!({ "path": "." })));
     let calls: Vec<_> = requests
