@@ -17,6 +17,7 @@ use crate::{
     convert,
     left_open::taken_up,
     open_call::OpenCall,
+    reading::row_limit,
     recorded_call,
     seal::Seal,
     store::{Connection, Row, Statement, StoreError, values},
@@ -219,6 +220,64 @@ pub(crate) async fn forget_request(
         )
         .await?;
     Ok(())
+}
+
+/// A call that was accepted and has no outcome yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcceptedCall {
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// The call.
+    pub call: CallId,
+    /// The claim that holds it; none before the first. Whoever claims it next does so in the epoch after
+    /// this one.
+    pub epoch: Option<Epoch>,
+    /// When it was accepted.
+    pub at: Timestamp,
+}
+
+/// Accepted calls of every tenant that have no outcome, oldest first. A row that this ledger did not
+/// write is left out, as nobody can claim its call.
+pub(crate) async fn unfinished(
+    connection: &mut dyn Connection,
+    key: &[u8; 32],
+    limit: usize,
+) -> Result<Vec<AcceptedCall>, StoreError> {
+    // Not the request itself, which may have megabytes: its digest is signed, and claiming compares it.
+    let rows = connection
+        .query(
+            "SELECT tenant, call, at, digest, epoch, mac FROM accepted WHERE request IS NOT NULL
+             ORDER BY at, call LIMIT ?1",
+            &values![row_limit(limit)],
+        )
+        .await?;
+    let mut unfinished = Vec::with_capacity(rows.len());
+    for row in &rows {
+        unfinished.extend(unfinished_call(row, key)?);
+    }
+    Ok(unfinished)
+}
+
+/// A row without its request; none if this ledger did not write it.
+fn unfinished_call(row: &Row, key: &[u8; 32]) -> Result<Option<AcceptedCall>, StoreError> {
+    let (digest, mac): (&[u8], &[u8]) = (row.get("digest")?, row.get("mac")?);
+    let (at, epoch) = (Timestamp(row.get("at")?), row.get::<i64>("epoch")?);
+    let (Ok(tenant), Ok(call), Ok(digest), Ok(number)) = (
+        TenantId::parse(row.get("tenant")?),
+        Uuid::from_slice(row.get("call")?),
+        <[u8; 32]>::try_from(digest),
+        u32::try_from(epoch),
+    ) else {
+        return Ok(None);
+    };
+    let call = call.into();
+    let is_signed = seal(key, &tenant, call, at, &digest, epoch).is(mac);
+    Ok(is_signed.then_some(AcceptedCall {
+        tenant,
+        call,
+        epoch: Epoch::new(number),
+        at,
+    }))
 }
 
 /// The error for continuing with a superseded claim.

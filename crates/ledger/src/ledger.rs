@@ -29,11 +29,12 @@ use haft_contract::{
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::{
-    accepted::{self, AcceptCall, ClaimCall},
+    accepted::{self, AcceptCall, AcceptedCall, ClaimCall},
     approvals::{self, Approvals},
     artifacts::{ArtifactBacking, ExpiringArtifacts},
     catch_up::{CatchUp, ROWS_AT_ONCE},
     counters::{Counters, LedgerCounters},
+    credentials::Credentials,
     directory::PrivateDirectory,
     grants::Grants,
     high_water::HighWater,
@@ -48,6 +49,7 @@ use crate::{
     queue::{Queue, unavailable},
     reading,
     redact::Redactor,
+    request_keys::RequestKeys,
     store::{Scope, Store},
     transfer_row::MigrationSource,
     used_marks::UsedMarks,
@@ -226,6 +228,36 @@ impl StoredLedger {
     /// The artifacts, with retention.
     pub fn expiring_artifacts(&self) -> Arc<dyn ExpiringArtifacts> {
         Arc::clone(&self.shared.artifacts)
+    }
+
+    /// Who may use a gateway to this record.
+    pub fn credentials(&self) -> Credentials {
+        let shared = &self.shared;
+        Credentials {
+            queue: Arc::clone(&shared.queue),
+            store: Arc::clone(&shared.store),
+            key: shared.key,
+        }
+    }
+
+    /// The keys of requests that a gateway has had before.
+    pub fn request_keys(&self) -> RequestKeys {
+        RequestKeys {
+            queue: Arc::clone(&self.shared.queue),
+            key: self.shared.key,
+        }
+    }
+
+    /// Calls of every tenant that were accepted and have no outcome, oldest first, so that a process that
+    /// starts again can claim each in the epoch after the one it is held in. Those that a live process
+    /// is running are among them, and claiming one takes it from that process: whoever shares a record
+    /// must know first that the holder is gone.
+    pub async fn unfinished(&self, limit: usize) -> Result<Vec<AcceptedCall>, LedgerError> {
+        // A settlement that is on its way counts.
+        let (store, key) = self.settled_store().await;
+        let mut reader = store.reader(Scope::Every).await.map_err(reading::failed)?;
+        let unfinished = accepted::unfinished(&mut *reader, &key, limit).await;
+        unfinished.map_err(reading::failed)
     }
 
     /// Removes secrets from what is stored. Add values to it as they become known.

@@ -53,6 +53,7 @@ mod checkpoint;
 mod connection_pool;
 mod convert;
 mod counters;
+mod credentials;
 mod directory;
 mod encoded_request;
 mod grants;
@@ -82,6 +83,7 @@ mod reading;
 pub mod recorded;
 mod recorded_call;
 mod redact;
+mod request_keys;
 mod row;
 mod seal;
 mod search_words;
@@ -98,14 +100,26 @@ mod write_batch;
 mod write_body;
 mod writer;
 
+pub use accepted::AcceptedCall;
 pub use artifacts::{ExpiringArtifacts, ExpiryReport, MAX_ARTIFACT_BYTES, ObjectStorage};
 pub use counters::Counters;
+pub use credentials::{
+    CREDENTIALS_SWEPT_AT_ONCE, Credentials, ENDED_KEYS_KEPT, MAX_LIVE_CREDENTIALS,
+    credential::{
+        CREDENTIAL_ID_CHARS, Credential, CredentialId, CredentialKind, MAX_CREDENTIAL_NAME_CHARS,
+        MAX_CREDENTIAL_SCOPES, MAX_CREDENTIAL_WORKSPACES,
+    },
+};
 pub use directory::DirectoryError;
 pub use ledger::StoredLedger;
 pub use memory_record::MemoryRecord;
 pub use open_error::OpenError;
 pub use options::{LedgerOptions, Retention};
 pub use redact::{MAX_SECRETS, MIN_SECRET_BYTES, REDACTED, Redactor};
+pub use request_keys::{
+    MAX_REQUEST_KEY_BYTES, MAX_REQUEST_OWNER_BYTES, REQUEST_KEYS_KEPT, REQUEST_KEYS_SWEPT_AT_ONCE,
+    RequestKey, RequestKeys,
+};
 pub use sqlite::migrate::{SCHEMA, SCHEMA_VERSION};
 pub use store::StoreError;
 pub use transfer::{

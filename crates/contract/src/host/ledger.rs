@@ -192,7 +192,8 @@ pub trait History: Send + Sync {
         id: CallId,
     ) -> BoxFuture<'a, Result<Option<StoredCall>, LedgerError>>;
 
-    /// Calls of a tenant, newest first; with [`CallQuery::after`], oldest first.
+    /// Calls of a tenant, newest first; with [`CallQuery::after`], oldest first. To page, go on
+    /// before the last position seen, with [`CallQuery::before`].
     fn calls<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -302,6 +303,9 @@ pub struct CallQuery {
     /// go on from the last position seen: a call is returned only once no other can still appear
     /// before it, and however many there are, none is skipped.
     pub after: Option<u64>,
+    /// Only calls recorded before this position. The next page of a list is what is before the last
+    /// position of this one, whatever has been recorded since.
+    pub before: Option<u64>,
     /// The most calls to return; [`CALLS_LISTED`] unless set.
     pub limit: usize,
 }
@@ -317,6 +321,7 @@ impl Default for CallQuery {
             search: None,
             outcome: None,
             after: None,
+            before: None,
             limit: CALLS_LISTED,
         }
     }
@@ -332,6 +337,7 @@ impl CallQuery {
                 .outcome
                 .is_none_or(|outcome| outcome.wants(call.terminal))
             && self.after.is_none_or(|after| call.position > after)
+            && self.before.is_none_or(|before| call.position < before)
     }
 }
 

@@ -61,6 +61,7 @@ super::suite! { $
     odd_search_text_is_only_text,
     sessions_are_most_recent_first,
     calls_filter_by_workspace_agent_tool_and_time,
+    calls_are_paged_newest_first,
     open_calls_are_listed_until_they_end,
     sessions_and_workspaces_are_told_apart,
     calls_are_counted_in_groups,

@@ -1,13 +1,13 @@
-//! Queries over the facts of calls: where calls that a filter means are listed, the sessions and workspaces
-//! there are, and counts. The database counts; no body is read.
+//! Queries over the facts of calls: the sessions and workspaces there are, and counts. The database counts; no
+//! body is read. Where calls that a filter means are listed is in `candidates.rs`.
 
 use std::time::Duration;
 
 use haft_contract::{
     SessionId, TenantId, Terminal, WorkspaceId,
     host::{
-        CallFilter, CallOutcome, CallQuery, LedgerError, MAX_STATS_ROWS, StatsGroup, StatsKey,
-        StatsQuery, StatsRow, StoredSession, StoredWorkspace, Timestamp,
+        CallFilter, LedgerError, MAX_STATS_ROWS, StatsGroup, StatsKey, StatsQuery, StatsRow,
+        StoredSession, StoredWorkspace, Timestamp,
     },
 };
 
@@ -15,69 +15,14 @@ use crate::{
     convert,
     reading::{column, corrupt, failed, row_limit, unsigned},
     recorded_call::terminal_number,
-    store::{Order, Row, Scope, Statement, Store},
+    store::{Row, Scope, Statement, Store},
 };
 
 /// The microseconds of a day.
 const DAY_US: i64 = 24 * 60 * 60 * 1_000_000;
 
-const TENANT: &str = "(SELECT id FROM tenant WHERE name = ";
-
-/// Selects where calls are listed that may be wanted: those whose facts fit, and all that are not caught up
-/// with, because nobody knows yet. Each half has its own limit, so that neither is read beyond it.
-pub(super) fn candidates<'q>(
-    select: &mut Statement<'q>,
-    tenant: &'q TenantId,
-    query: &'q CallQuery,
-    (after, before): (i64, i64),
-    order: Order,
-    most: usize,
-) {
-    let direction = match order {
-        Order::NewestFirst => " ORDER BY listed DESC LIMIT ",
-        Order::OldestFirst => " ORDER BY listed LIMIT ",
-    };
-    select.text("SELECT listed FROM (SELECT listed FROM (SELECT listed FROM call_fact");
-    filter(select, tenant, &query.filter);
-    match query.outcome {
-        Some(CallOutcome::Open) => {
-            select.text(" AND terminal IS NULL");
-        }
-        // One that is open here may have ended since.
-        Some(CallOutcome::Ended(terminal)) => {
-            select.text(" AND (terminal IS NULL OR terminal = ");
-            select.value(terminal_number(terminal)).text(")");
-        }
-        None => {}
-    }
-    let session = |select: &mut Statement<'q>| {
-        if let Some(session) = &query.session {
-            select.text(" AND session = (SELECT id FROM session WHERE tenant = ");
-            select.text(TENANT).value(tenant.as_str());
-            select
-                .text(") AND name = ")
-                .value(session.as_str())
-                .text(")");
-        }
-    };
-    session(select);
-    let range = |select: &mut Statement<'q>, place: &str| {
-        select.text(" AND ").text(place).text(" < ").value(before);
-        select.text(" AND ").text(place).text(" > ").value(after);
-    };
-    range(select, "listed");
-    select.text(direction).value(row_limit(most));
-    select.text(
-        ") AS known UNION SELECT listed FROM (SELECT position AS listed FROM record
-         WHERE part = 0 AND position > (SELECT position FROM caught_up WHERE id = 1) AND tenant = ",
-    );
-    select.text(TENANT).value(tenant.as_str()).text(")");
-    session(select);
-    range(select, "position");
-    select.text(direction).value(row_limit(most));
-    select.text(") AS new) AS candidates").text(direction);
-    select.value(row_limit(most));
-}
+/// Begins the number of a tenant whose name follows.
+pub(super) const TENANT: &str = "(SELECT id FROM tenant WHERE name = ";
 
 /// The condition that facts fit a filter.
 fn filter<'q>(select: &mut Statement<'q>, tenant: &'q TenantId, filter: &'q CallFilter) {
@@ -225,6 +170,9 @@ pub(crate) async fn stats(
     }
     select.text(" FROM call_fact");
     filter(&mut select, tenant, &query.filter);
+    // True of every call. Without it SQLite might go through a tenant's calls in another order than they
+    // are stored in.
+    select.text(" AND listed > 0");
     select.text(match query.by {
         // Like every query, it finds no row where there is nothing to find.
         StatsKey::All => " HAVING count(*) > 0 LIMIT ",

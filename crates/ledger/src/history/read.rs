@@ -9,7 +9,7 @@ use haft_contract::{
 };
 use serde_json::Value;
 
-use super::facts;
+use super::candidates;
 use crate::{
     message::SeenKey,
     reading::{corrupt, failed, row_limit, unsigned},
@@ -70,11 +70,14 @@ pub(crate) async fn calls(
     let limit = query.limit.min(crate::reading::MAX_ROWS);
     let (fewest, most) = CALLS_A_TURN;
     let mut found = Vec::new();
+    let before = query
+        .before
+        .map_or(i64::MAX, |before| i64::try_from(before).unwrap_or(i64::MAX));
     let mut range = match query.after {
         None => ListedRange {
             order: Order::NewestFirst,
             after: 0,
-            before: i64::MAX,
+            before,
         },
         Some(after) => ListedRange {
             order: Order::OldestFirst,
@@ -84,7 +87,8 @@ pub(crate) async fn calls(
                 .settled_position()
                 .await
                 .map_err(failed)?
-                .saturating_add(1),
+                .saturating_add(1)
+                .min(before),
         },
     };
     while found.len() < limit {
@@ -163,19 +167,18 @@ async fn listed(
         };
         return reader.find_text(&search).await;
     }
-    let is_open = query.outcome == Some(CallOutcome::Open);
-    let by_facts = is_open || !query.filter.is_everything();
     let mut select = Statement::default();
-    if by_facts {
-        facts::candidates(&mut select, tenant, query, (after, before), order, most);
+    if candidates::is_by_facts(query) {
+        candidates::candidates(&mut select, tenant, query, (after, before), order, most);
         let rows = select.query(reader).await?;
         return rows.iter().map(|row| row.get("listed")).collect();
     }
     let place = if let Some(terminal) = ended {
-        select.text("SELECT listed FROM record WHERE terminal > 1 AND terminal = ");
+        // In this order: SQLite looks for a place in the index by the first of the two.
+        select.text("SELECT listed FROM record WHERE terminal = ");
         select.value(recorded_call::terminal_number(terminal));
         select
-            .text(" AND tenant = ")
+            .text(" AND terminal > 1 AND tenant = ")
             .text(TENANT)
             .value(tenant.as_str())
             .text(")");

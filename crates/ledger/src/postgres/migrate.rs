@@ -7,14 +7,15 @@ use crate::{
 };
 
 /// The newest schema this program knows.
-const SCHEMA_VERSION: i64 = 4;
+const SCHEMA_VERSION: i64 = 5;
 
 /// One step for each version; a step never changes: `tests/it/schema_steps.rs` knows each.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     include_str!("schema/0001_record.sql"),
     include_str!("schema/0002_facts.sql"),
     include_str!("schema/0003_memory.sql"),
     include_str!("schema/0004_question_kind.sql"),
+    include_str!("schema/0005_gateway.sql"),
 ];
 
 /// Held while the schema is made, so that one process makes it.

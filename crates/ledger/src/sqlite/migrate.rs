@@ -19,6 +19,7 @@ pub const SCHEMA: &[&str] = &[
     include_str!("schema/0002_facts.sql"),
     include_str!("schema/0003_memory.sql"),
     include_str!("schema/0004_question_kind.sql"),
+    include_str!("schema/0005_gateway.sql"),
 ];
 
 /// Tells this record from the one before the first release, whose versions had the same numbers.

@@ -1,11 +1,12 @@
-//! What a record has besides its rows: questions, standing approvals, accepted calls, memories, and which
-//! versions of files were seen. It is carried as it is stored, signatures and all, so it holds where the key is the
+//! What a record has besides its rows: questions, standing approvals, accepted calls, memories, credentials,
+//! keys of requests, and which versions of files were seen. It is carried as it is stored, signatures and all, so it holds where the key is the
 //! same.
 
 use super::TransferError;
 use crate::{
-    accepted, approvals, grants, memories,
+    accepted, approvals, credentials, grants, memories,
     queue::unavailable,
+    request_keys,
     store::{Cell, Connection, Row, Scope, Statement, Store, StoreError, Value},
 };
 
@@ -131,6 +132,37 @@ const MEMORY_SOURCES: CarriedTable = CarriedTable {
     is_signed: |_, _| Ok(true),
 };
 
+const CREDENTIALS: CarriedTable = CarriedTable {
+    name: "credential",
+    what: "a credential",
+    columns: &[
+        "tenant",
+        "id",
+        "kind",
+        "person",
+        "agent",
+        "name",
+        "scopes",
+        "workspaces",
+        "made_by",
+        "made_at",
+        "expires_at",
+        "revoked_at",
+        "secret",
+        "mac",
+    ],
+    key: 2,
+    is_signed: |row, key| Ok(credentials::row::read(row, key)?.is_some()),
+};
+
+const REQUEST_KEYS: CarriedTable = CarriedTable {
+    name: "request_key",
+    what: "a request's key",
+    columns: &["tenant", "owner", "key", "body", "call", "at", "mac"],
+    key: 3,
+    is_signed: request_keys::is_signed,
+};
+
 const GRANT_CHANGES: CarriedTable = CarriedTable {
     name: "grant_change",
     what: "a change of standing approvals",
@@ -148,7 +180,7 @@ const GRANT_COUNTS: CarriedTable = CarriedTable {
 };
 
 /// Everything that is carried besides the rows of the record.
-pub(super) const TABLES: [&CarriedTable; 8] = [
+pub(super) const TABLES: [&CarriedTable; 10] = [
     &QUESTIONS,
     &GRANTS,
     &ACCEPTED,
@@ -157,6 +189,8 @@ pub(super) const TABLES: [&CarriedTable; 8] = [
     &GRANT_COUNTS,
     &MEMORIES,
     &MEMORY_SOURCES,
+    &CREDENTIALS,
+    &REQUEST_KEYS,
 ];
 
 /// What a table has, whatever the order of its rows is in a database.

@@ -4,12 +4,13 @@
 
 use std::{
     fmt,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use haft_contract::{
-    SessionId, Terminal,
-    host::{CallQuery, History as _, Ledger as _, StoredCall},
+    AgentId, Principal, SessionId, Terminal, WorkspaceId,
+    host::{CallOutcome, CallQuery, History as _, Ledger as _, StoredCall},
 };
 use haft_ledger::StoredLedger;
 use serde_json::json;
@@ -46,6 +47,7 @@ const WARM: u64 = 100_000;
 const MOST_A_CALL: f64 = 1.3;
 const MOST_LAST_TWENTY: f64 = 6.0;
 const MOST_SEARCH: Duration = Duration::from_secs(2);
+const MOST_A_PAGE: Duration = Duration::from_millis(100);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "ci: ten thousand calls"]
@@ -135,6 +137,105 @@ async fn soak_growth_on_sqlite() {
 #[ignore = "soak: a million calls on PostgreSQL"]
 async fn soak_growth_on_postgresql() {
     grow(&PostgresFixture::new().await, largest()).await;
+}
+
+/// A page of fifty calls, at the newest end and in the middle, for each filter alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "soak: a million calls, listed by pages"]
+async fn soak_pages_on_sqlite() {
+    let fixture = Fixture::new();
+    let ledger = fixture.open().await;
+    fill(&ledger, 0, largest()).await;
+    // One in so many of all there are, spread over them by what follows the last.
+    for number in 0..SESSIONS {
+        let mut asked = request("rare", "rare", json!({ "number": number }));
+        let mut who = Principal::clone(&asked.principal);
+        who.agent = AgentId::parse("rare").unwrap();
+        asked.principal = Arc::new(who);
+        let record = ledger.open(&asked, NOW).await.unwrap();
+        record.settle(vec![settled(asked.id, Terminal::Denied, "no")]);
+        record.settled().await.unwrap();
+    }
+    fill(&ledger, 0, largest() / 10).await;
+    ledger.catch_up_with_everything().await;
+    let all = CallQuery {
+        limit: 50,
+        ..CallQuery::default()
+    };
+    let middle = ledger.calls(&tenant(), &all).await.unwrap()[0].position / 2;
+    let mut slowest = Duration::ZERO;
+    let by = |change: &dyn Fn(&mut CallQuery)| {
+        let mut query = all.clone();
+        change(&mut query);
+        query
+    };
+    let session = |name: &str| SessionId::parse(name).ok();
+    let queries = [
+        ("all", all.clone()),
+        ("session", by(&|query| query.session = session("s7"))),
+        (
+            "a rare session",
+            by(&|query| query.session = session("rare")),
+        ),
+        (
+            "agent",
+            by(&|query| query.filter.agent = Some("agent".to_owned())),
+        ),
+        (
+            "a rare agent",
+            by(&|query| query.filter.agent = Some("rare".to_owned())),
+        ),
+        (
+            "tool",
+            by(&|query| query.filter.tool = Some("sample".to_owned())),
+        ),
+        (
+            "a rare tool",
+            by(&|query| query.filter.tool = Some("rare".to_owned())),
+        ),
+        (
+            "succeeded",
+            by(&|query| query.outcome = Some(CallOutcome::Ended(Terminal::Succeeded))),
+        ),
+        (
+            "denied",
+            by(&|query| query.outcome = Some(CallOutcome::Ended(Terminal::Denied))),
+        ),
+        ("open", by(&|query| query.outcome = Some(CallOutcome::Open))),
+        (
+            "workspace",
+            by(&|query| query.filter.workspaces = vec![WorkspaceId::local()]),
+        ),
+        (
+            "denied of a session",
+            by(&|query| {
+                query.session = session("s7");
+                query.outcome = Some(CallOutcome::Ended(Terminal::Denied));
+            }),
+        ),
+    ];
+    for (name, query) in queries {
+        for before in [None, Some(middle)] {
+            let query = CallQuery {
+                before,
+                ..query.clone()
+            };
+            let found = ledger.calls(&tenant(), &query).await.unwrap().len();
+            let page = median(async || drop(ledger.calls(&tenant(), &query).await)).await;
+            let from = if before.is_some() {
+                "the middle"
+            } else {
+                "the end"
+            };
+            println!(
+                "{name}, from {from}: {found} calls in {:.2} ms",
+                page.as_secs_f64() * 1e3
+            );
+            slowest = slowest.max(page);
+        }
+    }
+    ledger.close().await.unwrap();
+    assert!(slowest <= MOST_A_PAGE, "{slowest:?}");
 }
 
 /// A million, or as many as the environment says.

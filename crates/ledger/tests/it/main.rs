@@ -20,6 +20,7 @@ mod child;
 mod crash;
 mod engine;
 mod failure;
+mod gateway;
 mod grants;
 mod group;
 mod growth;

@@ -8,7 +8,7 @@ use haft_contract::{
     host::{CallQuery, History as _, Ledger as _},
 };
 use haft_ledger::{LedgerOptions, MemoryRecord, StoredLedger};
-use sqlx::{ConnectOptions as _, sqlite::SqliteConnectOptions};
+use sqlx::{ConnectOptions as _, SqliteConnection, sqlite::SqliteConnectOptions};
 
 use crate::{
     suite::{SuiteFixture, SuiteRecord},
@@ -21,6 +21,15 @@ impl InMemory {
     fn new() -> Self {
         Self(MemoryRecord::new().unwrap())
     }
+
+    async fn connect(&self) -> SqliteConnection {
+        let database = self.0.database();
+        let name = database.strip_prefix("file:").unwrap();
+        let options = SqliteConnectOptions::new()
+            .filename(name.strip_suffix("?vfs=memdb").unwrap())
+            .vfs("memdb");
+        options.connect().await.unwrap()
+    }
 }
 
 impl SuiteRecord for InMemory {
@@ -30,12 +39,7 @@ impl SuiteRecord for InMemory {
     }
 
     async fn tamper(&self, tenant: &TenantId, sequence: u64) {
-        let database = self.0.database();
-        let name = database.strip_prefix("file:").unwrap();
-        let options = SqliteConnectOptions::new()
-            .filename(name.strip_suffix("?vfs=memdb").unwrap())
-            .vfs("memdb");
-        let mut connection = options.connect().await.unwrap();
+        let mut connection = self.connect().await;
         let changed = sqlx::query("UPDATE record SET body = x'5b5d' WHERE position = ?2 AND tenant = (SELECT id FROM tenant WHERE name = ?1)")
             .bind(tenant.as_str())
             .bind(i64::try_from(sequence).unwrap())
@@ -45,12 +49,19 @@ impl SuiteRecord for InMemory {
         assert_eq!(changed.rows_affected(), 1);
     }
 
+    async fn edit(&self, sql: &str) {
+        let mut connection = self.connect().await;
+        let sql: &'static str = sql.to_owned().leak();
+        sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+    }
+
     fn kept_artifacts(&self) -> usize {
         self.0.kept_artifacts()
     }
 }
 
 haft_testkit::ledger_suite!(SuiteFixture::opened_by(async || InMemory::new()));
+crate::gateway_suite!(InMemory::new());
 
 #[tokio::test]
 async fn a_record_in_memory_is_alone_and_ends_with_its_handle() {

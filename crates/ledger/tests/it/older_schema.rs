@@ -19,15 +19,16 @@ use haft_contract::{
         LedgerErrorKind, NewAgentQuestion, StatsKey, StatsQuery, Verification,
     },
 };
-use haft_ledger::{LedgerOptions, SCHEMA_VERSION, StoredLedger};
+use haft_ledger::{CredentialKind, LedgerOptions, SCHEMA_VERSION, StoredLedger};
 use haft_testkit::postgres_server::PostgresServer;
 
 use crate::{
     engine::EngineFixture,
+    gateway::credential,
     memories::memory,
     postgres::{PostgresFixture, migration::start},
     schema_steps::{VERSIONS, committed, postgres_catalog, sqlite_schema, texts},
-    support::{Fixture, NOW, approve, principal, question, tenant, whole_call},
+    support::{Fixture, NOW, approve, principal, question, request, tenant, whole_call},
 };
 
 /// What the rows are signed with.
@@ -164,6 +165,7 @@ async fn is_brought_up_to_date(fixture: &impl EngineFixture, owner: LedgerOption
     assert!(memories == 0 || listed.iter().any(|memory| memory.text == "saved before"));
     old_questions_are_approvals(&ledger, fixture).await;
     agents_may_ask(&ledger).await;
+    gateways_may_be_used(&ledger).await;
     assert_intact(&ledger).await;
     ledger.close().await.unwrap();
 }
@@ -214,6 +216,23 @@ async fn old_questions_are_approvals(ledger: &StoredLedger, fixture: &impl Engin
     }
     let asked_again = approvals.ask(question("s1", 3)).await.unwrap();
     assert_eq!(asked_again.state, ApprovalState::Pending);
+}
+
+async fn gateways_may_be_used(ledger: &StoredLedger) {
+    let (credentials, key) = (
+        ledger.credentials(),
+        credential("a", CredentialKind::ApiKey),
+    );
+    credentials.add(key.clone(), [1; 32]).await.unwrap();
+    let verified = credentials.verify(&key.id, &[1; 32], NOW).await.unwrap();
+    assert_eq!(verified, Some(key));
+    let asked = request("s1", "sample", serde_json::json!({}));
+    ledger.accept(&asked, NOW).await.unwrap();
+    let (keys, mine) = (ledger.request_keys(), tenant());
+    let known = keys.remember(&mine, "owner", "key", [1; 32], asked.id, NOW);
+    assert!(known.await.unwrap().is_new);
+    let unfinished = ledger.unfinished(10).await.unwrap();
+    assert!(unfinished.iter().any(|call| call.call == asked.id));
 }
 
 async fn agents_may_ask(ledger: &StoredLedger) {

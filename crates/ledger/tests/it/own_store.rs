@@ -268,6 +268,11 @@ impl SuiteRecord for OwnRecord {
         );
     }
 
+    async fn edit(&self, sql: &str) {
+        let connection = rusqlite::Connection::open(self.database()).unwrap();
+        connection.execute_batch(sql).unwrap();
+    }
+
     fn kept_artifacts(&self) -> usize {
         kept_in(self.directory().as_ref()).len()
     }
@@ -276,3 +281,4 @@ impl SuiteRecord for OwnRecord {
 haft_testkit::ledger_suite!(SuiteFixture::opened_by(async || {
     OwnRecord(tempfile::tempdir().unwrap())
 }));
+crate::gateway_suite!(OwnRecord(tempfile::tempdir().unwrap()));

@@ -12,7 +12,7 @@ use sqlx::{Connection as _, Executor as _, SqliteConnection};
 use crate::{postgres::PostgresFixture, support::database};
 
 /// Each step, and the BLAKE3 checksum that it keeps for ever.
-const SQLITE_STEPS: [(&str, &str); 4] = [
+const SQLITE_STEPS: [(&str, &str); 5] = [
     (
         "0001_record.sql",
         "91558119681b01c701f3bab2f343dc2e03e6c05cf8225337d7b36e53098af59e",
@@ -29,9 +29,10 @@ const SQLITE_STEPS: [(&str, &str); 4] = [
         "0004_question_kind.sql",
         "68af8376fd1cc5e892ca5031a0bff4091fb426f52fccaba6e6bbb8963c084e21",
     ),
+    ("0005_gateway.sql", ""),
 ];
 
-const POSTGRES_STEPS: [(&str, &str); 4] = [
+const POSTGRES_STEPS: [(&str, &str); 5] = [
     (
         "0001_record.sql",
         "43dccf69535e207a6f242437e0214cc1e29d13f495a6049cd7ef88f37c8a88ce",
@@ -48,6 +49,7 @@ const POSTGRES_STEPS: [(&str, &str); 4] = [
         "0004_question_kind.sql",
         "2a64702cbb49972194fcd4ff7fe8169dad6acb8047abcd097e27a337ffd05116",
     ),
+    ("0005_gateway.sql", ""),
 ];
 
 /// The tables, indexes and views of a file, without what full text makes for itself.

@@ -12,6 +12,7 @@ use haft_testkit::suite::ledger::LedgerFixture;
 
 use crate::{
     artifacts::kept,
+    engine::EngineFixture,
     support::{Fixture, database},
 };
 
@@ -22,6 +23,10 @@ pub(crate) trait SuiteRecord: Send + Sized + 'static {
 
     /// Changes a row behind the ledger's back.
     async fn tamper(&self, tenant: &TenantId, sequence: u64);
+
+    /// Runs a statement behind the ledger's back. Functions of SQLite that it needs are there on every
+    /// engine.
+    async fn edit(&self, sql: &str);
 
     /// How many artifacts are kept, including unfinished ones.
     fn kept_artifacts(&self) -> usize;
@@ -91,9 +96,14 @@ impl SuiteRecord for Fixture {
             .unwrap();
     }
 
+    async fn edit(&self, sql: &str) {
+        EngineFixture::tamper(self, sql).await;
+    }
+
     fn kept_artifacts(&self) -> usize {
         kept(self).len()
     }
 }
 
 haft_testkit::ledger_suite!(SuiteFixture::opened_by(async || Fixture::new()));
+crate::gateway_suite!(Fixture::new());

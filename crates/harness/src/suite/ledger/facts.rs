@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use haft_contract::{
-    AgentId, CallId, Facts, Principal, ProviderId, Terminal, ToolKey, WorkspaceId,
+    AgentId, CallId, Facts, Principal, ProviderId, SessionId, Terminal, ToolKey, WorkspaceId,
     event::{CallEvent, RecordedEvent},
     host::{
         ApprovalId, CallFilter, CallOutcome, CallQuery, CallRecord, Durability, StatsGroup,
@@ -103,6 +103,125 @@ pub async fn calls_filter_by_workspace_agent_tool_and_time(fixture: impl LedgerF
             query.outcome = Some(CallOutcome::Ended(Terminal::Denied));
             assert_eq!(found(&fixture, &query).await, [], "{filter:?}");
         }
+    }
+}
+
+/// Page after page, newest first, is the whole list, whatever filters are together: nothing twice, nothing
+/// left out, and nothing of what was recorded after the first page.
+pub async fn calls_are_paged_newest_first(fixture: impl LedgerFixture) {
+    let (here, there) = (workspace("here"), workspace("there"));
+    let mut open = Vec::new();
+    for number in 0..12_u32 {
+        let who = Principal {
+            agent: agent(if number % 3 == 0 { "codex" } else { "claude" })
+                .agent
+                .clone(),
+            ..in_session(if number % 4 == 0 { "side" } else { "main" })
+                .as_ref()
+                .clone()
+        };
+        let (who, at) = (Arc::new(who), second(u64::from(number)));
+        let place = if number % 5 == 0 { &there } else { &here };
+        match number % 4 {
+            3 => drop(call(&fixture, &who, place, at, true).await),
+            2 => {
+                let denied = opened(&fixture, &who, place, at).await;
+                settle_as(&denied, Terminal::Denied, false).await;
+            }
+            1 if number > 6 => open.push(opened(&fixture, &who, place, at).await),
+            _ => drop(call(&fixture, &who, place, at, false).await),
+        }
+    }
+    let all = CallQuery {
+        limit: 100,
+        ..CallQuery::default()
+    };
+    let all = works("calls", fixture.history().calls(&local(), &all).await);
+    assert!(all.is_sorted_by(|newer, older| newer.position > older.position));
+    let session = || SessionId::parse("main").ok();
+    let outcomes = [
+        None,
+        Some(CallOutcome::Open),
+        Some(CallOutcome::Ended(Terminal::Denied)),
+        Some(CallOutcome::Ended(Terminal::Succeeded)),
+    ];
+    let tools = [
+        None,
+        Some("bash"),
+        Some("builtin/bash"),
+        Some("github/bash"),
+    ];
+    let mut queries = Vec::new();
+    for session in [None, session()] {
+        for agent in [None, Some("claude".to_owned())] {
+            for tool in tools {
+                let tool = tool.map(str::to_owned);
+                for outcome in outcomes {
+                    for workspaces in [
+                        vec![],
+                        vec![here.clone()],
+                        vec![here.clone(), there.clone()],
+                    ] {
+                        let filter = CallFilter {
+                            workspaces,
+                            agent: agent.clone(),
+                            tool: tool.clone(),
+                            ..CallFilter::default()
+                        };
+                        queries.push(CallQuery {
+                            filter,
+                            session: session.clone(),
+                            outcome,
+                            limit: 2,
+                            ..CallQuery::default()
+                        });
+                    }
+                }
+            }
+        }
+    }
+    for is_caught_up in [false, true] {
+        if is_caught_up {
+            catch_up(&fixture).await;
+        }
+        for query in &queries {
+            let mut query = query.clone();
+            let wanted = all.iter().filter(|call| query.wants(call));
+            let wanted: Vec<CallId> = wanted.map(|call| call.id).collect();
+            assert_eq!(pages(&fixture, &mut query).await, wanted, "{query:?}");
+        }
+    }
+    // What comes later is on no later page, and both ends together are a range, oldest first.
+    let [newest, .., oldest] = all.as_slice() else {
+        panic!("{all:?}");
+    };
+    call(&fixture, &principal(), &here, second(60), false).await;
+    let mut query = CallQuery {
+        before: Some(newest.position),
+        limit: 100,
+        ..CallQuery::default()
+    };
+    let mut inside: Vec<CallId> = all.iter().skip(1).map(|call| call.id).collect();
+    assert_eq!(found(&fixture, &query).await, inside);
+    query.after = Some(oldest.position);
+    inside.pop();
+    inside.reverse();
+    assert_eq!(found(&fixture, &query).await, inside);
+    for call in &open {
+        settle(call, false).await;
+    }
+}
+
+/// All pages of a query, one after the other.
+async fn pages(fixture: &impl LedgerFixture, query: &mut CallQuery) -> Vec<CallId> {
+    let mut read = Vec::new();
+    loop {
+        let page = works("calls", fixture.history().calls(&local(), query).await);
+        let Some(last) = page.last() else {
+            return read;
+        };
+        query.before = Some(last.position);
+        read.extend(page.iter().map(|call| call.id));
     }
 }
 

@@ -177,7 +177,7 @@ impl Rows {
                  LEFT JOIN workspace w ON w.id = c.workspace AND w.tenant = c.tenant
                  LEFT JOIN (SELECT session, workspace, count(*) AS calls, min(opened_at) AS first_at,
                          max(opened_at) AS last_at FROM call_fact
-                     WHERE tenant = (SELECT id FROM tenant WHERE name = ?1)
+                     WHERE tenant = (SELECT id FROM tenant WHERE name = ?1) AND listed > 0
                      GROUP BY session, workspace) AS f
                      ON f.session = c.session AND f.workspace = c.workspace
                  WHERE c.tenant = (SELECT id FROM tenant WHERE name = ?1)",

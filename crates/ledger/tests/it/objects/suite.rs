@@ -16,6 +16,10 @@ impl SuiteRecord for ObjectFixture {
         unreachable!("no case about artifacts changes a record");
     }
 
+    async fn edit(&self, _: &str) {
+        unreachable!("no case about artifacts changes a record");
+    }
+
     fn kept_artifacts(&self) -> usize {
         self.kept()
     }

@@ -11,13 +11,16 @@ use haft_contract::{
     memory::Memory,
     ops::FileVersion,
 };
-use haft_ledger::{LedgerOptions, Migrated, MigrationStep, StoredLedger, TransferError};
+use haft_ledger::{
+    Credential, CredentialKind, LedgerOptions, Migrated, MigrationStep, StoredLedger, TransferError,
+};
 use haft_testkit::{EveryGrant, PATIENCE};
 use serde_json::json;
 
 use super::PostgresFixture;
 use crate::{
     child,
+    gateway::credential,
     memories::memory,
     support::{
         Fixed, NOW, approve, approved, database, principal, question, request, settled, start_with,
@@ -93,7 +96,16 @@ struct Content {
     grants: Vec<Grant>,
     accepted: CallId,
     memory: Memory,
+    credential: Credential,
+    requested: CallId,
     last: CallId,
+}
+
+/// The call that a request with a key made.
+async fn remember(ledger: &StoredLedger) -> CallId {
+    let (keys, mine) = (ledger.request_keys(), tenant());
+    let known = keys.remember(&mine, "owner", "key", [1; 32], CallId::new(), NOW);
+    known.await.unwrap().call
 }
 
 fn seen_path() -> WorkPath {
@@ -140,9 +152,15 @@ async fn fill(ledger: &StoredLedger, calls: usize) -> Content {
         .note_read(&reader, &memory.read_from)
         .await
         .unwrap();
+    let credential = credential("carried", CredentialKind::ApiKey);
+    let credentials = ledger.credentials();
+    credentials.add(credential.clone(), [1; 32]).await.unwrap();
+    let requested = remember(ledger).await;
     ledger.flush().await.unwrap();
     Content {
         memory,
+        credential,
+        requested,
         pending,
         unused,
         used,
@@ -279,6 +297,11 @@ async fn assert_everything_is_of_use(ledger: &StoredLedger, content: &Content) {
     let used = ledger.providers_used(&reader.tenant, &reader.session, 10);
     let used = Labels::of_providers(&used.await.unwrap());
     assert_eq!(used, content.memory.read_from);
+    let credential = &content.credential;
+    let credentials = ledger.credentials();
+    let verified = credentials.verify(&credential.id, &[1; 32], NOW).await;
+    assert_eq!(verified.unwrap().as_ref(), Some(credential));
+    assert_eq!(remember(ledger).await, content.requested);
 }
 
 /// Whether anything of a record is in a database.
@@ -287,6 +310,7 @@ fn is_empty(fixture: &PostgresFixture) -> bool {
         "SELECT (SELECT count(*) FROM haft.record) + (SELECT count(*) FROM haft.approval)
              + (SELECT count(*) FROM haft.grant_rule) + (SELECT count(*) FROM haft.accepted)
              + (SELECT count(*) FROM haft.memory) + (SELECT count(*) FROM haft.memory_source)
+             + (SELECT count(*) FROM haft.credential) + (SELECT count(*) FROM haft.request_key)
              + (SELECT count(*) FROM haft.seen) + (SELECT count(*) FROM haft.chain)",
     );
     found == "0"
@@ -315,6 +339,14 @@ async fn nothing_of_a_record_that_was_tampered_with_is_carried() {
         (
             "UPDATE memory SET text = 'carry this'",
             "UPDATE memory SET text = 'carried'",
+        ),
+        (
+            "UPDATE credential SET person = 'mallory'",
+            "UPDATE credential SET person = 'ada'",
+        ),
+        (
+            "UPDATE request_key SET at = at + 1",
+            "UPDATE request_key SET at = at - 1",
         ),
         (
             "UPDATE accepted SET request = request || ' '",

@@ -6,6 +6,7 @@ use haft_ledger::StoredLedger;
 use super::PostgresFixture;
 use crate::{
     artifacts::kept_in,
+    engine::EngineFixture,
     suite::{SuiteFixture, SuiteRecord},
 };
 
@@ -21,6 +22,10 @@ impl SuiteRecord for PostgresFixture {
         ));
     }
 
+    async fn edit(&self, sql: &str) {
+        EngineFixture::tamper(self, sql).await;
+    }
+
     fn kept_artifacts(&self) -> usize {
         kept_in(&self.directory()).len()
     }
@@ -28,5 +33,9 @@ impl SuiteRecord for PostgresFixture {
 
 haft_testkit::ledger_suite!(
     SuiteFixture::opened_by(async || PostgresFixture::new().await),
+    #[ignore = "ci: needs PostgreSQL"]
+);
+crate::gateway_suite!(
+    PostgresFixture::new().await,
     #[ignore = "ci: needs PostgreSQL"]
 );

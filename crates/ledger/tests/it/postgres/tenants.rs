@@ -1,8 +1,11 @@
 //! Tenants on one database: who may do what, and that a statement that forgot its tenant finds nothing.
 
 use haft_contract::{
-    CallId, Terminal,
-    host::{CallQuery, Durability, Epoch, Grant, GrantId, GrantScope, History as _, Ledger as _},
+    CallId, Terminal, WorkspaceId,
+    host::{
+        CallFilter, CallQuery, Durability, Epoch, Grant, GrantId, GrantScope, History as _,
+        Ledger as _, StatsKey, StatsQuery,
+    },
 };
 use haft_ledger::{OpenError, StoredLedger};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage, error::SqlState};
@@ -10,6 +13,7 @@ use tokio_postgres::{Client, NoTls, SimpleQueryMessage, error::SqlState};
 use super::{PostgresFixture, migration, statements};
 use crate::{
     engine::{assert_intact, calls},
+    gateway,
     suite::SuiteFixture,
     support::{
         NOW, approve, principal, question, reads, request, settled, started, tenant, whole_call,
@@ -103,6 +107,12 @@ async fn an_auditor_sees_one_tenant_at_a_time() {
     let words = client.query("SELECT 1 FROM call_text", &[]).await;
     let code = words.unwrap_err().code().unwrap().clone();
     assert_eq!(code, SqlState::INSUFFICIENT_PRIVILEGE);
+    // Nor is what logs somebody in.
+    for table in ["credential", "request_key"] {
+        let select = format!("SELECT 1 FROM {table}");
+        let code = client.query(&select, &[]).await.unwrap_err();
+        assert_eq!(code.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE));
+    }
 }
 
 /// Every statement the ledger has, with the values it had, as the server logged it: run again without
@@ -163,7 +173,26 @@ fn a_statement_without_its_tenant_finds_nothing() {
         an_agents_question_is_asked_and_received_once,
         an_agents_question_is_no_approval_and_an_approval_no_question,
         an_agents_question_ends,
+        calls_are_paged_newest_first,
     );
+    macro_rules! run_for_gateways {
+        ($($case:ident),+ $(,)?) => {
+            $(suite::run(async {
+                gateway::$case(&record.on_a_new_database().await).await;
+            });)+
+        };
+    }
+    run_for_gateways!(
+        a_credential_is_verified_by_its_secret,
+        a_credential_belongs_to_its_tenant,
+        a_revoked_credential_is_refused_by_every_instance,
+        a_login_code_is_used_once,
+        ended_credentials_are_swept,
+        the_first_request_with_a_key_wins,
+        an_old_request_key_is_replaced,
+        accepted_calls_are_unfinished_until_their_outcome,
+    );
+    suite::run(count_some(&record));
     suite::run(carry_over(&record));
     suite::run(async {
         let database = record.on_a_new_database().await;
@@ -396,6 +425,24 @@ async fn carry_over(server: &PostgresFixture) {
     from.close().await.unwrap();
     too_many_grants(&record).await;
     open_with_an_older_mark(&record).await;
+}
+
+/// Counts with a filter of each kind.
+async fn count_some(server: &PostgresFixture) {
+    let ledger = server.on_a_new_database().await.open().await;
+    let query = StatsQuery {
+        filter: CallFilter {
+            workspaces: vec![WorkspaceId::local()],
+            agent: Some("agent".to_owned()),
+            tool: Some("sample".to_owned()),
+            since: Some(NOW),
+            until: Some(NOW),
+        },
+        by: StatsKey::All,
+        limit: 10,
+    };
+    assert_eq!(ledger.stats(&tenant(), &query).await.unwrap(), []);
+    ledger.close().await.unwrap();
 }
 
 async fn take_an_id_twice(ledger: &StoredLedger, taken: CallId) {
