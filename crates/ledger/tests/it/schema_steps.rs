@@ -29,7 +29,10 @@ const SQLITE_STEPS: [(&str, &str); 5] = [
         "0004_question_kind.sql",
         "68af8376fd1cc5e892ca5031a0bff4091fb426f52fccaba6e6bbb8963c084e21",
     ),
-    ("0005_gateway.sql", ""),
+    (
+        "0005_gateway.sql",
+        "b202c1b75005360fac685163d4e6673b29d006fb1fcd191f63b5cedf83a4b47f",
+    ),
 ];
 
 const POSTGRES_STEPS: [(&str, &str); 5] = [
@@ -49,7 +52,10 @@ const POSTGRES_STEPS: [(&str, &str); 5] = [
         "0004_question_kind.sql",
         "2a64702cbb49972194fcd4ff7fe8169dad6acb8047abcd097e27a337ffd05116",
     ),
-    ("0005_gateway.sql", ""),
+    (
+        "0005_gateway.sql",
+        "0cb3395a12320e0415dd9936b619d2ced5737364f11cef78b815b3287f221fc8",
+    ),
 ];
 
 /// The tables, indexes and views of a file, without what full text makes for itself.
