@@ -316,6 +316,7 @@ async fn list(args: LogArgs, ledger: &StoredLedger, app: &App) -> Result<Exit, S
         search: Some(words).filter(|words| !words.trim().is_empty()),
         outcome: args.outcome,
         after: None,
+        before: None,
         limit: args.limit,
     };
     let mut calls = ledger

@@ -29,6 +29,8 @@ enum IndexKey<'q> {
     Session(&'q SessionId),
     /// Calls that ended so, which is not how most do.
     Ended(Terminal),
+    /// Those of a session.
+    EndedOfSession(&'q SessionId, Terminal),
     /// The tool itself, named with its provider.
     Tool(&'q str),
     /// A built-in tool.
@@ -65,15 +67,16 @@ fn keys(query: &CallQuery) -> Vec<IndexKey<'_>> {
     if query.outcome == Some(CallOutcome::Open) {
         return vec![IndexKey::Open];
     }
-    if let Some(session) = &query.session {
-        return vec![IndexKey::Session(session)];
-    }
-    match query.outcome {
+    match (&query.session, query.outcome) {
         // One that is open here may have ended since.
-        Some(CallOutcome::Ended(terminal)) if is_rare(terminal) => {
+        (Some(session), Some(CallOutcome::Ended(terminal))) if is_rare(terminal) => {
+            return vec![IndexKey::EndedOfSession(session, terminal), IndexKey::Open];
+        }
+        (None, Some(CallOutcome::Ended(terminal))) if is_rare(terminal) => {
             return vec![IndexKey::Ended(terminal), IndexKey::Open];
         }
-        Some(CallOutcome::Ended(_) | CallOutcome::Open) | None => {}
+        (Some(session), _) => return vec![IndexKey::Session(session)],
+        (None, _) => {}
     }
     if let Some(tool) = tool {
         return vec![
@@ -145,11 +148,15 @@ fn by_key<'q>(select: &mut Statement<'q>, tenant: &'q TenantId, key: IndexKey<'q
             select.text(")");
         }
         IndexKey::Ended(terminal) => {
-            // In this order: SQLite looks for a place in the index by the first of the two.
+            // In this order: a database may look for a place in the index by the first of the two alone.
             select.text(" AND terminal = ");
             select
                 .value(terminal_number(terminal))
                 .text(" AND terminal > 1");
+        }
+        IndexKey::EndedOfSession(session, terminal) => {
+            by_key(select, tenant, IndexKey::Session(session));
+            by_key(select, tenant, IndexKey::Ended(terminal));
         }
         IndexKey::Tool(tool) => {
             select.text(" AND tool = ").value(tool);
@@ -181,9 +188,12 @@ fn rest<'q>(
     key: IndexKey<'q>,
 ) {
     let filter = &query.filter;
-    let is_by_end = matches!(key, IndexKey::Open | IndexKey::Ended(_));
+    let is_by_end = matches!(
+        key,
+        IndexKey::Open | IndexKey::Ended(_) | IndexKey::EndedOfSession(..)
+    );
     if let Some(session) = &query.session
-        && !matches!(key, IndexKey::Session(_))
+        && !matches!(key, IndexKey::Session(_) | IndexKey::EndedOfSession(..))
     {
         select.text(" AND session + 0 = (SELECT id FROM session WHERE tenant = ");
         select.text(TENANT).value(tenant.as_str());

@@ -170,8 +170,8 @@ pub(crate) async fn stats(
     }
     select.text(" FROM call_fact");
     filter(&mut select, tenant, &query.filter);
-    // True of every call. Without it SQLite might go through a tenant's calls in another order than they
-    // are stored in.
+    // True of every call. Without it a database without statistics might go through a tenant's calls in
+    // another order than they are stored in.
     select.text(" AND listed > 0");
     select.text(match query.by {
         // Like every query, it finds no row where there is nothing to find.

@@ -174,7 +174,7 @@ async fn listed(
         return rows.iter().map(|row| row.get("listed")).collect();
     }
     let place = if let Some(terminal) = ended {
-        // In this order: SQLite looks for a place in the index by the first of the two.
+        // In this order: a database may look for a place in the index by the first of the two alone.
         select.text("SELECT listed FROM record WHERE terminal = ");
         select.value(recorded_call::terminal_number(terminal));
         select

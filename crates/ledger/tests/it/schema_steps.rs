@@ -31,7 +31,7 @@ const SQLITE_STEPS: [(&str, &str); 5] = [
     ),
     (
         "0005_gateway.sql",
-        "b202c1b75005360fac685163d4e6673b29d006fb1fcd191f63b5cedf83a4b47f",
+        "40106851e565c233e6f9f2f0ce8d18c73a1cca33c959aaeeb52c465c1980d19d",
     ),
 ];
 
@@ -54,7 +54,7 @@ const POSTGRES_STEPS: [(&str, &str); 5] = [
     ),
     (
         "0005_gateway.sql",
-        "0cb3395a12320e0415dd9936b619d2ced5737364f11cef78b815b3287f221fc8",
+        "b691b1b0f45c4646e80bd329dba1b0e6f73ea422a46c606fd3006656548cb855",
     ),
 ];
 

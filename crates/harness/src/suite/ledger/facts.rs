@@ -138,48 +138,7 @@ pub async fn calls_are_paged_newest_first(fixture: impl LedgerFixture) {
     };
     let all = works("calls", fixture.history().calls(&local(), &all).await);
     assert!(all.is_sorted_by(|newer, older| newer.position > older.position));
-    let session = || SessionId::parse("main").ok();
-    let outcomes = [
-        None,
-        Some(CallOutcome::Open),
-        Some(CallOutcome::Ended(Terminal::Denied)),
-        Some(CallOutcome::Ended(Terminal::Succeeded)),
-    ];
-    let tools = [
-        None,
-        Some("bash"),
-        Some("builtin/bash"),
-        Some("github/bash"),
-    ];
-    let mut queries = Vec::new();
-    for session in [None, session()] {
-        for agent in [None, Some("claude".to_owned())] {
-            for tool in tools {
-                let tool = tool.map(str::to_owned);
-                for outcome in outcomes {
-                    for workspaces in [
-                        vec![],
-                        vec![here.clone()],
-                        vec![here.clone(), there.clone()],
-                    ] {
-                        let filter = CallFilter {
-                            workspaces,
-                            agent: agent.clone(),
-                            tool: tool.clone(),
-                            ..CallFilter::default()
-                        };
-                        queries.push(CallQuery {
-                            filter,
-                            session: session.clone(),
-                            outcome,
-                            limit: 2,
-                            ..CallQuery::default()
-                        });
-                    }
-                }
-            }
-        }
-    }
+    let queries = filters_together(&here, &there);
     for is_caught_up in [false, true] {
         if is_caught_up {
             catch_up(&fixture).await;
@@ -210,6 +169,53 @@ pub async fn calls_are_paged_newest_first(fixture: impl LedgerFixture) {
     for call in &open {
         settle(call, false).await;
     }
+}
+
+/// Every filter with every other, in pages of two.
+fn filters_together(here: &WorkspaceId, there: &WorkspaceId) -> Vec<CallQuery> {
+    let session = SessionId::parse("main").ok();
+    let outcomes = [
+        None,
+        Some(CallOutcome::Open),
+        Some(CallOutcome::Ended(Terminal::Denied)),
+        Some(CallOutcome::Ended(Terminal::Succeeded)),
+    ];
+    let tools = [
+        None,
+        Some("bash"),
+        Some("builtin/bash"),
+        Some("github/bash"),
+    ];
+    let mut queries = Vec::new();
+    for session in [None, session] {
+        for agent in [None, Some("claude".to_owned())] {
+            for tool in tools {
+                let tool = tool.map(str::to_owned);
+                for outcome in outcomes {
+                    for workspaces in [
+                        vec![],
+                        vec![here.clone()],
+                        vec![here.clone(), there.clone()],
+                    ] {
+                        let filter = CallFilter {
+                            workspaces,
+                            agent: agent.clone(),
+                            tool: tool.clone(),
+                            ..CallFilter::default()
+                        };
+                        queries.push(CallQuery {
+                            filter,
+                            session: session.clone(),
+                            outcome,
+                            limit: 2,
+                            ..CallQuery::default()
+                        });
+                    }
+                }
+            }
+        }
+    }
+    queries
 }
 
 /// All pages of a query, one after the other.

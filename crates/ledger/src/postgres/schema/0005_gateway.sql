@@ -37,6 +37,7 @@ CREATE INDEX call_fact_of_agent ON call_fact (tenant, agent, listed);
 CREATE INDEX call_fact_of_tool ON call_fact (tenant, tool, listed);
 CREATE INDEX call_fact_of_asked_tool ON call_fact (tenant, asked_tool, listed);
 CREATE INDEX call_fact_ended ON call_fact (tenant, terminal, listed) WHERE terminal > 1;
+CREATE INDEX call_fact_ended_of_session ON call_fact (tenant, session, terminal, listed) WHERE terminal > 1;
 SELECT guard('credential'), guard('request_key');
 -- Not for `haft_reader`: an auditor has no use for what logs somebody in.
 GRANT SELECT, INSERT, UPDATE, DELETE ON credential, request_key TO haft_service;

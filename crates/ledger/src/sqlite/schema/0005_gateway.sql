@@ -54,4 +54,5 @@ CREATE INDEX call_fact_of_agent ON call_fact (tenant, agent, listed);
 CREATE INDEX call_fact_of_tool ON call_fact (tenant, tool, listed);
 CREATE INDEX call_fact_of_asked_tool ON call_fact (tenant, asked_tool, listed);
 CREATE INDEX call_fact_ended ON call_fact (tenant, terminal, listed) WHERE terminal > 1;
+CREATE INDEX call_fact_ended_of_session ON call_fact (tenant, session, terminal, listed) WHERE terminal > 1;
 CREATE INDEX call_fact_unended ON call_fact (tenant, terminal, listed) WHERE terminal IS NULL;

@@ -175,23 +175,7 @@ fn a_statement_without_its_tenant_finds_nothing() {
         an_agents_question_ends,
         calls_are_paged_newest_first,
     );
-    macro_rules! run_for_gateways {
-        ($($case:ident),+ $(,)?) => {
-            $(suite::run(async {
-                gateway::$case(&record.on_a_new_database().await).await;
-            });)+
-        };
-    }
-    run_for_gateways!(
-        a_credential_is_verified_by_its_secret,
-        a_credential_belongs_to_its_tenant,
-        a_revoked_credential_is_refused_by_every_instance,
-        a_login_code_is_used_once,
-        ended_credentials_are_swept,
-        the_first_request_with_a_key_wins,
-        an_old_request_key_is_replaced,
-        accepted_calls_are_unfinished_until_their_outcome,
-    );
+    gateway_cases(&record);
     suite::run(count_some(&record));
     suite::run(carry_over(&record));
     suite::run(async {
@@ -242,6 +226,27 @@ fn a_statement_without_its_tenant_finds_nothing() {
         let found = kinds.get(kind).copied().unwrap_or(0);
         assert!(found >= fewest, "{kind}: {kinds:?}");
     }
+}
+
+/// The cases of what a gateway needs that have a statement of their own.
+fn gateway_cases(server: &PostgresFixture) {
+    macro_rules! run_for_gateways {
+        ($($case:ident),+ $(,)?) => {
+            $(haft_testkit::suite::run(async {
+                gateway::$case(&server.on_a_new_database().await).await;
+            });)+
+        };
+    }
+    run_for_gateways!(
+        a_credential_is_verified_by_its_secret,
+        a_credential_belongs_to_its_tenant,
+        a_revoked_credential_is_refused_by_every_instance,
+        a_login_code_is_used_once,
+        ended_credentials_are_swept,
+        the_first_request_with_a_key_wins,
+        an_old_request_key_is_replaced,
+        accepted_calls_are_unfinished_until_their_outcome,
+    );
 }
 
 async fn assert_finds_nothing(client: &Client, statement: &str) {

@@ -699,6 +699,8 @@ CREATE INDEX approval_pending_of_session ON haft.approval USING btree (tenant, s
 
 CREATE INDEX call_fact_ended ON haft.call_fact USING btree (tenant, terminal, listed) WHERE (terminal > 1);
 
+CREATE INDEX call_fact_ended_of_session ON haft.call_fact USING btree (tenant, session, terminal, listed) WHERE (terminal > 1);
+
 CREATE INDEX call_fact_of_agent ON haft.call_fact USING btree (tenant, agent, listed);
 
 CREATE INDEX call_fact_of_asked_tool ON haft.call_fact USING btree (tenant, asked_tool, listed);

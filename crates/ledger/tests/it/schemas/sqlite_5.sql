@@ -280,6 +280,8 @@ CREATE INDEX approval_pending_of_session ON approval (tenant, session, expires_a
 
 CREATE INDEX call_fact_ended ON call_fact (tenant, terminal, listed) WHERE terminal > 1;
 
+CREATE INDEX call_fact_ended_of_session ON call_fact (tenant, session, terminal, listed) WHERE terminal > 1;
+
 CREATE INDEX call_fact_of_agent ON call_fact (tenant, agent, listed);
 
 CREATE INDEX call_fact_of_asked_tool ON call_fact (tenant, asked_tool, listed);
