@@ -176,12 +176,7 @@ fn a_statement_without_its_tenant_finds_nothing() {
         calls_are_paged_newest_first,
     );
     gateway_cases(&record);
-    suite::run(count_some(&record));
-    suite::run(carry_over(&record));
-    suite::run(async {
-        let database = record.on_a_new_database().await;
-        migration::there_and_back(&database).await;
-    });
+    other_cases(&record);
     let run = logged_statements(&std::fs::read_to_string(log).unwrap());
     assert_all_ran(&run);
     logged.extend(run.into_iter().filter(Logged::is_data));
@@ -226,6 +221,17 @@ fn a_statement_without_its_tenant_finds_nothing() {
         let found = kinds.get(kind).copied().unwrap_or(0);
         assert!(found >= fewest, "{kind}: {kinds:?}");
     }
+}
+
+/// What is no case of a suite.
+fn other_cases(server: &PostgresFixture) {
+    use haft_testkit::suite;
+    suite::run(count_some(server));
+    suite::run(carry_over(server));
+    suite::run(async {
+        let database = server.on_a_new_database().await;
+        migration::there_and_back(&database).await;
+    });
 }
 
 /// The cases of what a gateway needs that have a statement of their own.
