@@ -35,6 +35,8 @@ mod first_answer;
 #[cfg(feature = "settings")]
 mod follow_trust;
 #[cfg(feature = "settings")]
+pub mod grant_choice;
+#[cfg(feature = "settings")]
 pub mod grant_history;
 mod host;
 mod host_policy;

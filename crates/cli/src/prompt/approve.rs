@@ -152,7 +152,7 @@ impl TerminalApprover {
                     return Some(request.refuse(&self.user, reason));
                 }
                 "a" | "always" => {
-                    let scopes = grant_choice::scopes(
+                    let scopes = haft_host::grant_choice::scopes(
                         &request.principal,
                         &GrantedWorkspace::of_plan(&request.plan),
                     );

@@ -1,17 +1,10 @@
 //! What a person may choose beyond *once*: one of the proposed rules, where it applies and how
-//! long. This is the wording, for the prompt, for `haft approve --always` and for the form an agent
-//! shows; the code that stores the choice checks it first.
+//! long. This is the wording, for the prompt and for `haft approve --always`; what an agent's form
+//! offers is in `haft_host::grant_choice`. The code that stores the choice checks it first.
 
 use std::time::Duration;
 
-use haft_contract::{
-    Principal,
-    host::{
-        ApprovalRequest, GrantBreadth, GrantProposal, GrantRequest, GrantScope, GrantedWorkspace,
-        Timestamp,
-    },
-};
-use haft_mcp::server::approve::GrantChoice;
+use haft_contract::host::{GrantBreadth, GrantProposal, GrantRequest, GrantScope, Timestamp};
 
 use crate::{
     terminal::{Page, Style, visible},
@@ -20,13 +13,6 @@ use crate::{
 
 /// The longest duration of a timed grant: a year.
 const LONGEST: Duration = Duration::from_hours(24 * 366);
-
-/// How many proposals a form offers: the narrowest ones.
-const OFFERED: usize = 2;
-
-/// The longest choice in a form, in characters. The client that draws it would cut a longer one,
-/// and nobody should accept half a rule.
-const LONGEST_CHOICE: usize = 100;
 
 /// How long a grant holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,15 +52,6 @@ impl GrantDuration {
         }
         Ok(Self::For(lasting))
     }
-}
-
-/// Where a grant may apply, for a call of this principal in this workspace, narrowest first.
-pub(crate) fn scopes(principal: &Principal, workspace: &GrantedWorkspace) -> [GrantScope; 3] {
-    [
-        GrantScope::Session(principal.session.clone()),
-        GrantScope::Project(workspace.clone()),
-        GrantScope::Agent(principal.agent.clone()),
-    ]
 }
 
 /// The scopes, numbered.
@@ -117,37 +94,6 @@ pub(crate) fn wish(
         until,
         uses,
     }
-}
-
-/// What a form offers in addition to *once*: the narrowest rules, in this session and in this
-/// project. Each choice names its rules in full; `haft approve --always` has the wider ones, and
-/// other bounds.
-pub(crate) fn choices(request: &ApprovalRequest, now: Timestamp) -> Vec<GrantChoice> {
-    let offered = request.proposals.iter().take(OFFERED);
-    let choices = offered.flat_map(|proposal| {
-        let rules: Vec<String> = proposal
-            .rules
-            .iter()
-            .map(|rule| visible::line(rule))
-            .collect();
-        let rules = rules.join(" and ");
-        let workspace = GrantedWorkspace::of_plan(&request.plan);
-        let [session, project, _agent] = scopes(&request.principal, &workspace);
-        [
-            (format!("in this session: {rules}"), session),
-            (
-                format!("in this project, for every agent: {rules}"),
-                project,
-            ),
-        ]
-        .map(|(words, scope)| GrantChoice {
-            words,
-            grant: wish(proposal, scope, GrantDuration::Revoked, now),
-        })
-    });
-    choices
-        .filter(|choice| choice.words.chars().count() <= LONGEST_CHOICE)
-        .collect()
 }
 
 /// The proposals, numbered.

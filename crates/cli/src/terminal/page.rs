@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style as Ansi};
-use haft_host::screen_text::TextLine;
+use haft_host::screen_text::{TextLine, wrap::wrap_line};
 use rustix::termios::tcgetwinsize;
 
 use super::sanitise;
@@ -154,67 +154,9 @@ pub(crate) fn stderr_columns() -> Option<usize> {
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// The margin of a continued line.
-const CONTINUED: &str = "        ↳ ";
-
-/// Splits a line into the lines it takes on a screen of this width, between words where there are
-/// any. Nothing is lost: a space at the end of a line is still there.
-pub(crate) fn wrap(line: Vec<(Style, String)>, width: usize) -> Vec<Vec<(Style, String)>> {
-    let margin = CONTINUED.chars().count();
-    // Narrower than this is unreadable, and a margin would leave no room.
-    let width = width.max(margin + 4);
-    let letters = line
-        .iter()
-        .flat_map(|(style, text)| text.chars().map(|c| (*style, c)));
-    let mut wrapped: Vec<Vec<(Style, char)>> = Vec::new();
-    let mut current: Vec<(Style, char)> = Vec::new();
-    let mut used = 0;
-    for (style, c) in letters {
-        if used + columns(c) > width {
-            let word = last_word(&current);
-            // A word that fills more than half of a line is cut.
-            let whole = word.len() < current.len() && columns_of(word) * 2 <= width && c != ' ';
-            let kept = if whole {
-                current.len() - word.len()
-            } else {
-                current.len()
-            };
-            let rest = current.split_off(kept);
-            wrapped.push(std::mem::replace(&mut current, rest));
-            used = margin + columns_of(&current);
-        }
-        used += columns(c);
-        current.push((style, c));
-    }
-    wrapped.push(current);
-    let mut lines: Vec<Vec<(Style, String)>> = wrapped.iter().map(|line| pieces(line)).collect();
-    for line in lines.iter_mut().skip(1) {
-        line.insert(0, (Style::Dim, CONTINUED.to_owned()));
-    }
-    lines
-}
-
-/// The letters after the last space.
-fn last_word(letters: &[(Style, char)]) -> &[(Style, char)] {
-    let start = letters.iter().rposition(|(_, c)| *c == ' ');
-    let start = start.map_or(0, |space| space + 1);
-    letters.get(start..).unwrap_or_default()
-}
-
-fn columns_of(letters: &[(Style, char)]) -> usize {
-    letters.iter().map(|(_, c)| columns(*c)).sum()
-}
-
-/// Letters as pieces of one style each.
-fn pieces(letters: &[(Style, char)]) -> Vec<(Style, String)> {
-    let mut pieces: Vec<(Style, String)> = Vec::new();
-    for (style, c) in letters {
-        match pieces.last_mut() {
-            Some((last, text)) if last == style => text.push(*c),
-            Some(_) | None => pieces.push((*style, String::from(*c))),
-        }
-    }
-    pieces
+/// Splits a line into the lines it takes on a screen of this width.
+pub(crate) fn wrap(line: TextLine, width: usize) -> Vec<TextLine> {
+    wrap_line(line, width, columns)
 }
 
 /// How many columns of a terminal a character takes.
@@ -236,6 +178,8 @@ pub(crate) enum Colours {
 
 #[cfg(test)]
 mod tests {
+    use haft_host::screen_text::wrap::CONTINUED;
+
     use super::*;
 
     #[test]

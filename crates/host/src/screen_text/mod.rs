@@ -5,6 +5,7 @@
 
 pub mod sanitise;
 pub mod visible;
+pub mod wrap;
 
 pub use haft_contract::displayed::most_columns;
 

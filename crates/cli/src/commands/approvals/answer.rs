@@ -15,7 +15,7 @@ use super::{RecordedQuestions, always, find, may_answer};
 use crate::{
     commands::App,
     exit::Exit,
-    prompt::{ask_for_wish, grant_choice, somebody_is_there, typed_after},
+    prompt::{ask_for_wish, somebody_is_there, typed_after},
     stop::Stop,
     terminal::{Format, Page, Style, visible},
     view::{question, time},
@@ -197,7 +197,7 @@ async fn chosen_rule(question: &Approval, app: &App) -> Result<Option<GrantReque
     let Some(workspace) = asked_again::workspace(question) else {
         return Ok(None);
     };
-    let scopes = grant_choice::scopes(&question.principal, &workspace);
+    let scopes = haft_host::grant_choice::scopes(&question.principal, &workspace);
     Ok(ask_for_wish(app.output, &proposals, scopes).await.flatten())
 }
 

@@ -7,14 +7,12 @@ use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser as _},
 };
-use haft_contract::{
-    Principal,
-    host::{ApprovalRequest, Clock as _},
-};
+use haft_contract::{Principal, host::ApprovalRequest};
 use haft_host::{
     FirstAnswer, Host, HostBuilder, OtherPlaces, ancestry,
     config::{Env, client_questions::AskingSettings},
     error::chain,
+    grant_choice,
     orphans,
     question::{self, DrawingContext, RoomForText},
     state::http_token::HttpToken,
@@ -29,7 +27,6 @@ use haft_mcp::{
     },
     upstream::mounted::{MountedOffers, MountedResources},
 };
-use haft_runtime::SystemClock;
 use tokio_util::sync::CancellationToken;
 
 use super::{super::App, pipes};
@@ -37,7 +34,6 @@ use crate::{
     args::IdentityArgs,
     exit::Exit,
     interrupt,
-    prompt::grant_choice,
     stop::Stop,
     terminal::{Colours, Page, Style},
 };
@@ -268,6 +264,6 @@ fn drawn(request: &ApprovalRequest, window: Window) -> Option<QuestionText> {
     };
     Some(QuestionText {
         text: page.render(Colours::Off),
-        choices: grant_choice::choices(request, SystemClock.now()),
+        choices: grant_choice::choices(request),
     })
 }
