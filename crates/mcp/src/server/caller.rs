@@ -52,7 +52,12 @@ impl Caller {
 
     /// Whether both belong to one tenant and one workspace.
     pub(super) fn is_beside(&self, other: &Self) -> bool {
-        self.workspace == other.workspace && self.principal.tenant == other.principal.tenant
+        self.workspace == other.workspace && self.is_of_same_tenant(other)
+    }
+
+    /// Whether both belong to one tenant.
+    pub(super) fn is_of_same_tenant(&self, other: &Self) -> bool {
+        self.principal.tenant == other.principal.tenant
     }
 }
 

@@ -38,6 +38,15 @@ pub enum SessionScope {
     OfConnection,
 }
 
+/// Who is offered what mounted servers have besides tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum MountAudience {
+    /// Callers of the endpoint's own tenant in its own workspace.
+    OwnWorkspace,
+    /// Callers of the endpoint's own tenant, wherever they work.
+    OwnTenant,
+}
+
 /// A runtime's tools and the mounts, ready to be served over any transport.
 pub struct Endpoint {
     pub(super) runtime: Runtime,
@@ -47,6 +56,7 @@ pub struct Endpoint {
     owner: CallOwner,
     pub(super) calls: Arc<LiveCalls>,
     pub(super) mounts: Option<Arc<dyn Mounts>>,
+    audience: MountAudience,
     pub(super) sessions: SessionScope,
     pub(super) page_entries: usize,
     pub(super) requests_in_flight: usize,
@@ -69,6 +79,7 @@ impl Endpoint {
             caller: Caller::new(principal),
             calls,
             mounts: None,
+            audience: MountAudience::OwnWorkspace,
             sessions,
             page_entries: PAGE_ENTRIES,
             requests_in_flight: REQUESTS_IN_FLIGHT,
@@ -90,6 +101,14 @@ impl Endpoint {
     pub fn mounts(mut self, mounts: Arc<dyn Mounts>) -> Self {
         self.mounts = Some(mounts);
         self
+    }
+
+    /// As [`Self::mounts`], for callers of the endpoint's own tenant in any workspace: those of one
+    /// host share the tools of its mounted servers.
+    #[must_use]
+    pub fn mounts_of_tenant(mut self, mounts: Arc<dyn Mounts>) -> Self {
+        self.audience = MountAudience::OwnTenant;
+        self.mounts(mounts)
     }
 
     /// Sets the number of entries on a page.
@@ -152,8 +171,11 @@ impl Endpoint {
 
     /// What mounted servers offer besides tools, if they are mounted for this caller.
     pub(super) fn mounts_for(&self, caller: &Caller) -> Option<&Arc<dyn Mounts>> {
-        let mounts = self.mounts.as_ref();
-        mounts.filter(|_| self.caller.is_beside(caller))
+        let is_offered = match self.audience {
+            MountAudience::OwnWorkspace => self.caller.is_beside(caller),
+            MountAudience::OwnTenant => self.caller.is_of_same_tenant(caller),
+        };
+        self.mounts.as_ref().filter(|_| is_offered)
     }
 
     /// The owner of a principal's calls.
