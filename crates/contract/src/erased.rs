@@ -14,7 +14,7 @@ use crate::{
     error::{ErrorKind, ToolError},
     future::BoxFuture,
     host::{AgentQuestionAnswer, AgentQuestionRequest, ApprovalAnswer, ApprovalRequest, Approver},
-    identity::Principal,
+    identity::{Principal, TenantId},
     name::{NameError, ToolName},
     plan::{Plan, SealedPlan},
     preview::Preview,
@@ -106,6 +106,12 @@ pub trait ErasedTool: Send + Sync {
     /// definition nobody has accepted), or what it needs is missing. Read once, at registration.
     /// Has no default, for the same reason.
     fn withheld(&self) -> Option<WithheldReason>;
+    /// The tenant whose tool it is, if it is not for everybody: a server is mounted with that tenant's
+    /// credential, say. Others are neither shown the tool, nor does it run for them. Read once, at
+    /// registration.
+    fn tenant(&self) -> Option<&TenantId> {
+        None
+    }
     /// Parses a validated input into the tool's own type.
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError>;
     /// Says what an input will touch.
@@ -158,6 +164,11 @@ pub fn withhold(tool: Arc<dyn ErasedTool>, why: WithheldReason) -> Arc<dyn Erase
     Arc::new(WithheldTool { tool, why })
 }
 
+/// The same tool, for principals of this tenant alone.
+pub fn for_tenant(tool: Arc<dyn ErasedTool>, tenant: TenantId) -> Arc<dyn ErasedTool> {
+    Arc::new(TenantTool { tool, tenant })
+}
+
 /// A tool that stands for another one. What it does not say itself is the other's, and so is what it
 /// does.
 pub trait ToolWrapper: Send + Sync {
@@ -177,6 +188,11 @@ pub trait ToolWrapper: Send + Sync {
     /// Why the tool is known but neither shown nor run.
     fn withheld(&self) -> Option<WithheldReason> {
         self.wrapped().withheld()
+    }
+
+    /// The tenant whose tool it is.
+    fn tenant(&self) -> Option<&TenantId> {
+        self.wrapped().tenant()
     }
 }
 
@@ -205,6 +221,10 @@ impl<W: ToolWrapper> ErasedTool for W {
 
     fn withheld(&self) -> Option<WithheldReason> {
         ToolWrapper::withheld(self)
+    }
+
+    fn tenant(&self) -> Option<&TenantId> {
+        ToolWrapper::tenant(self)
     }
 
     fn parse(&self, input: &Value) -> Result<ParsedInput, ToolError> {
@@ -244,6 +264,22 @@ fn refuse_if_withheld(tool: &impl ToolWrapper) -> Result<(), ToolError> {
     match ToolWrapper::withheld(tool) {
         Some(why) => Err(ToolError::new(why.until.refusal(), why.reason).hint(why.hint)),
         None => Ok(()),
+    }
+}
+
+/// A tool of one tenant.
+struct TenantTool {
+    tool: Arc<dyn ErasedTool>,
+    tenant: TenantId,
+}
+
+impl ToolWrapper for TenantTool {
+    fn wrapped(&self) -> &dyn ErasedTool {
+        &*self.tool
+    }
+
+    fn tenant(&self) -> Option<&TenantId> {
+        Some(&self.tenant)
     }
 }
 

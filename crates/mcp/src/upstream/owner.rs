@@ -28,6 +28,13 @@ impl CredentialOwner {
         Self::Tenant(TenantId::local())
     }
 
+    /// The tenant it is for.
+    pub(crate) fn tenant(&self) -> &TenantId {
+        match self {
+            Self::Tenant(tenant) | Self::User { tenant, .. } => tenant,
+        }
+    }
+
     /// Why calls of a principal may not use this credential; none if they may.
     pub(crate) fn refuses(&self, principal: &Principal) -> Option<&'static str> {
         match self {

@@ -63,6 +63,11 @@ pub fn resolve(opened: OpenedCall) -> Result<ResolvedCall, HaltedCall> {
         let change = format!("`{name}` means the {parameter} `{value}`");
         call.facts.coercions.push(change);
     }
+    if !entry.is_of_tenant_of(&call.principal) {
+        let message = format!("the tool `{}` is another tenant's", entry.key().tool);
+        let error = ToolError::new(ErrorKind::Denied, message);
+        return Err(call.halt(error.hint("list the tools to see those of your own")));
+    }
     if let Some(withheld) = entry.withheld() {
         let state = match withheld.until {
             WithheldUntil::Accepted => "withheld",

@@ -6,7 +6,7 @@ use std::{
 };
 
 use haft_contract::{
-    PlanDigest, Principal, ProviderId, ToolKey, ToolSpec,
+    PlanDigest, Principal, ProviderId, TenantId, ToolKey, ToolSpec,
     erased::{ErasedTool, WithheldReason},
     host::{Policy, ToolFacts, Visibility},
     identity::Scope,
@@ -44,6 +44,7 @@ pub struct Entry {
     output_schema: Value,
     quarantine: Option<String>,
     withheld: Option<WithheldReason>,
+    tenant: Option<TenantId>,
     /// Compiling a schema costs more than a hundred validations, so it happens at the first call.
     validator: OnceLock<Result<Validator, String>>,
     plain_parameters: OnceLock<PlainParameters>,
@@ -81,6 +82,7 @@ impl Entry {
             quarantine,
             note,
             withheld: tool.withheld(),
+            tenant: tool.tenant().cloned(),
             output_schema: tool.output_schema(),
             input_schema,
             whole_schema: differs.then_some(written),
@@ -194,6 +196,12 @@ impl Entry {
         }
     }
 
+    /// Whether it is a tool of this principal's tenant, or of everybody.
+    pub fn is_of_tenant_of(&self, principal: &Principal) -> bool {
+        let tenant = self.tenant.as_ref();
+        tenant.is_none_or(|tenant| *tenant == principal.tenant)
+    }
+
     /// A scope that the tool needs and a principal does not have.
     pub fn missing_scope(&self, principal: &Principal) -> Option<&Scope> {
         let mut needed = self.spec.required_scopes.iter();
@@ -205,10 +213,12 @@ impl Entry {
         self.spec.requires.contains(&Requirement::Person)
     }
 
-    /// Whether a principal is shown the tool: it is for models, not quarantined, within their scopes,
+    /// Whether a principal is shown the tool: it is for models, not another tenant's, not quarantined,
+    /// within their scopes,
     /// of use in their session and not denied for every input.
     pub fn is_shown_to(&self, principal: &Principal, policy: &dyn Policy) -> bool {
         self.is_listed()
+            && self.is_of_tenant_of(principal)
             && self.quarantine().is_none()
             && self.missing_scope(principal).is_none()
             && !(self.needs_person() && principal.is_unattended())

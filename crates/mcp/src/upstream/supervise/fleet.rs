@@ -217,6 +217,7 @@ fn assemble(
     let wanted = Arc::new(Notify::new());
     let outdated = Arc::new(Notify::new());
     let stock = Arc::new(StockCell::default());
+    let tenant = mount.owner.tenant().clone();
     let desk = Arc::new(ServerRequests {
         server: mount.server.clone(),
         owner: mount.owner,
@@ -232,6 +233,7 @@ fn assemble(
         used: ServerUsage::new(),
     });
     let offer = Arc::new(ServerOffer {
+        tenant,
         provider: mount.server.provider()?,
         server: mount.server,
         naming: mount.naming,

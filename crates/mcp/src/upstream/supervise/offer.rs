@@ -7,8 +7,8 @@ use std::{
 };
 
 use haft_contract::{
-    ProviderId,
-    erased::{ErasedTool, WithheldReason, WithheldUntil, withhold},
+    ProviderId, TenantId,
+    erased::{ErasedTool, WithheldReason, WithheldUntil, for_tenant, withhold},
     surface::NextStep,
 };
 use haft_runtime::registry::Snapshot;
@@ -93,6 +93,8 @@ pub(super) struct ServerOffer {
     pub(super) make: Arc<dyn MakeTools>,
     pub(super) shared: SupervisorDefaults,
     pub(super) desk: Arc<dyn Server>,
+    /// Whose credential it is used with.
+    pub(super) tenant: TenantId,
     pub(super) stock: Arc<StockCell>,
     /// Serializes changes.
     pub(super) changing: Mutex<()>,
@@ -207,7 +209,8 @@ impl ServerOffer {
                 why,
             });
         }
-        tools.extend(self.make.fetchers(&self.desk, &stock.offered()));
+        let fetchers = self.make.fetchers(&self.desk, &stock.offered());
+        tools.extend(fetchers.into_iter().map(|tool| self.for_its_tenant(tool)));
         tools
     }
 
@@ -219,8 +222,12 @@ impl ServerOffer {
                 tool.name(),
                 other.key().provider
             )),
-            Some(_) | None => Ok(tool),
+            Some(_) | None => Ok(self.for_its_tenant(tool)),
         }
+    }
+
+    fn for_its_tenant(&self, tool: Arc<dyn ErasedTool>) -> Arc<dyn ErasedTool> {
+        for_tenant(tool, self.tenant.clone())
     }
 }
 
