@@ -17,8 +17,10 @@ use haft_contract::{
     ops::{DatabaseOps, Operations, SandboxMode},
 };
 use haft_policy::{CedarPolicy, PolicySource};
-use haft_runtime::{RulesInForce, Runtime, RuntimeBuilder, Workspace, Workspaces};
+use haft_runtime::{OneWorkspace, RulesInForce, Runtime, RuntimeBuilder, Workspace, Workspaces};
 
+#[cfg(feature = "settings")]
+use crate::places_apart::PlacesApart;
 use crate::{
     assembly::Assembly,
     directory::DirectoryOptions,
@@ -41,6 +43,12 @@ pub struct HostBuilder {
     pub(crate) workspace: WorkspaceSource,
     /// What workspaces on this machine are opened with, beside one that is not.
     pub(crate) beside: Option<Box<DirectoryOptions>>,
+    /// The same as settings say, for a host that takes some.
+    #[cfg(feature = "settings")]
+    local: Option<Box<DirectoryOptions>>,
+    /// What lies in no workspace that is added.
+    #[cfg(feature = "settings")]
+    pub(crate) apart: PlacesApart,
     pub(crate) record: RecordOptions,
     pub(crate) mounting: MountOptions,
     pub(crate) parts: AssemblyParts,
@@ -112,6 +120,10 @@ impl HostBuilder {
         Self {
             workspace,
             beside: None,
+            #[cfg(feature = "settings")]
+            local: None,
+            #[cfg(feature = "settings")]
+            apart: PlacesApart::default(),
             record,
             mounting: MountOptions::default(),
             parts,
@@ -221,8 +233,8 @@ impl AssemblyParts {
         mut operations: Operations,
         hosting: Option<Hosting>,
     ) -> Result<Assembly, HostError> {
-        if let Some(databases) = self.databases {
-            operations.world.databases = databases;
+        if let Some(databases) = &self.databases {
+            operations.world.databases = Arc::clone(databases);
         }
         let tiers = operations.tiers.clone();
         let rules = Arc::new(RulesInForce::new(rules_of(&self.policy)));
@@ -231,14 +243,19 @@ impl AssemblyParts {
             .operations(operations)
             .rules(Arc::clone(&rules));
         let hosted = Arc::new(OnceLock::new());
-        if let Some(several) = self.several {
-            runtime = runtime.supplied_by(several);
-        } else if let Some(hosting) = hosting {
-            let hosted = Arc::clone(&hosted);
-            runtime = runtime.supplied_by(move |own| {
-                let made = hosted.get_or_init(|| hosting.beside(own));
+        let several = self.several;
+        if let Some(hosting) = hosting {
+            let (hosted, databases) = (Arc::clone(&hosted), self.databases);
+            runtime = runtime.supplied_by(move |first| {
+                let own = match several {
+                    Some(several) => several(Arc::clone(&first)),
+                    None => Arc::new(OneWorkspace::new(Arc::clone(&first))),
+                };
+                let made = hosted.get_or_init(|| hosting.beside(first, own, databases));
                 Arc::clone(made) as Arc<dyn Workspaces>
             });
+        } else if let Some(several) = several {
+            runtime = runtime.supplied_by(several);
         }
         let built = runtime.build();
         let runtime = built.map_err(|error| HostError::config(chain(&error), error.hint()))?;

@@ -12,6 +12,8 @@ use haft_ledger::{Recovery, StoredLedger};
 use haft_runtime::{Runtime, ShutdownReport, registry::Entry};
 use tokio_util::sync::CancellationToken;
 
+#[cfg(feature = "settings")]
+use crate::places_apart::PlacesApart;
 use crate::{
     assembly::Assembly,
     builder::HostBuilder,
@@ -27,6 +29,10 @@ pub struct Host {
     pub(crate) assembly: Assembly,
     pub(crate) policy: Arc<HostPolicy>,
     record: Record,
+    /// Whose the workspace is that it was opened with.
+    tenant: TenantId,
+    #[cfg(feature = "settings")]
+    apart: PlacesApart,
     pub(crate) servers: MountedFleet,
     /// Cancelled when the host is closed.
     pub(crate) closed: CancellationToken,
@@ -44,8 +50,11 @@ impl Host {
             parts,
             configured,
             web,
+            #[cfg(feature = "settings")]
+            apart,
             ..
         } = builder;
+        let tenant = record.tenant().clone();
         let opened = workspace.open_to_host(beside, record.tenant(), web);
         let (operations, hosting) = Box::pin(opened).await?;
         // Kept out of the future, which callers hold on their stacks.
@@ -72,6 +81,9 @@ impl Host {
             assembly,
             policy,
             record,
+            tenant,
+            #[cfg(feature = "settings")]
+            apart,
             servers,
             closed,
         })
@@ -82,13 +94,22 @@ impl Host {
         &self.assembly.runtime
     }
 
+    /// The host's own tenant: whose the workspace is that it was opened with, and the servers and
+    /// databases that its settings name.
+    pub fn tenant(&self) -> &TenantId {
+        &self.tenant
+    }
+
     /// Adds a directory as a workspace of this tenant, or finds it, for as long as the handle is kept.
-    /// It shares everything of this host, and is opened when a call works in it.
+    /// It shares everything of this host, and is opened when a call works in it. Configured databases
+    /// and mounted servers are for the host's own tenant alone.
     pub fn add_workspace(
         &self,
         root: &Path,
         tenant: &TenantId,
     ) -> Result<Arc<HostedWorkspace>, HostError> {
+        #[cfg(feature = "settings")]
+        self.apart.check(root)?;
         self.hosted()?
             .add(root, tenant, || self.runtime().workspaces_at_work())
     }
@@ -103,6 +124,12 @@ impl Host {
     ) -> Result<Arc<HostedWorkspace>, HostError> {
         self.hosted()?
             .add_remote(remote, tenant, || self.runtime().workspaces_at_work())
+    }
+
+    /// The workspaces of a tenant that were added and whose handles are kept.
+    pub fn workspaces_of(&self, tenant: &TenantId) -> Vec<Arc<HostedWorkspace>> {
+        let hosted = self.assembly.hosted.as_ref();
+        hosted.map_or_else(Vec::new, |hosted| hosted.of_tenant(tenant))
     }
 
     fn hosted(&self) -> Result<&Arc<HostedWorkspaces>, HostError> {

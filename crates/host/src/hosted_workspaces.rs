@@ -13,7 +13,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use haft_contract::{BoxFuture, Principal, TenantId, WorkspaceId, ops::Operations};
+use haft_contract::{
+    BoxFuture, Principal, TenantId, WorkspaceId,
+    ops::{DatabaseOps, Operations},
+};
 use haft_runtime::{Workspace, WorkspaceError, Workspaces};
 use tokio::time::Instant;
 
@@ -31,19 +34,27 @@ pub const MAX_OPEN_WORKSPACES: usize = 64;
 
 /// The workspaces of a host.
 pub(crate) struct HostedWorkspaces {
-    /// What a request of the host's own tenant means that names no workspace, if anything.
-    own: Option<OwnWorkspace>,
+    /// The workspaces that the host was opened with, if there are any.
+    own: Option<OwnWorkspaces>,
     /// What the others are like.
     like: Arc<Workspace>,
     directory: Directory,
     web: WebAccess,
+    sources: TenantSources,
     table: Mutex<Table>,
 }
 
-/// The workspace that a host was opened with.
-struct OwnWorkspace {
-    workspace: Arc<Workspace>,
+/// The workspaces that a host was opened with, for its own tenant: also what a request means that
+/// names none.
+struct OwnWorkspaces {
+    workspaces: Arc<dyn Workspaces>,
     tenant: TenantId,
+}
+
+/// The configured databases, which are the host's own tenant's in every workspace.
+struct TenantSources {
+    tenant: TenantId,
+    databases: Option<Arc<dyn DatabaseOps>>,
 }
 
 #[derive(Default)]
@@ -111,18 +122,25 @@ pub struct HostedWorkspace {
 pub(crate) struct Hosting {
     pub(crate) directory: Directory,
     pub(crate) web: WebAccess,
+    /// The host's own tenant.
+    pub(crate) tenant: TenantId,
     /// The workspace that the host was opened with, if it was opened with one.
     pub(crate) own: Option<TenantDirectory>,
 }
 
 impl Hosting {
-    /// The workspaces of a host that was opened with this one.
-    pub(crate) fn beside(self, first: Arc<Workspace>) -> Arc<HostedWorkspaces> {
+    /// The workspaces of a host that was opened with these, of which the first is open.
+    pub(crate) fn beside(
+        self,
+        first: Arc<Workspace>,
+        own: Arc<dyn Workspaces>,
+        databases: Option<Arc<dyn DatabaseOps>>,
+    ) -> Arc<HostedWorkspaces> {
         let mut table = Table::default();
         let own = self.own.map(|directory| {
             table.directories.insert(&directory);
-            OwnWorkspace {
-                workspace: Arc::clone(&first),
+            OwnWorkspaces {
+                workspaces: own,
                 tenant: directory.tenant,
             }
         });
@@ -131,6 +149,10 @@ impl Hosting {
             like: first,
             directory: self.directory,
             web: self.web,
+            sources: TenantSources {
+                tenant: self.tenant,
+                databases,
+            },
             table: Mutex::new(table),
         })
     }
@@ -208,6 +230,17 @@ impl HostedWorkspaces {
             opened_by: OpeningMethod::Remote(Box::new(remote)),
         };
         self.register(registered, at_work)
+    }
+
+    /// The workspaces of a tenant that somebody added and still holds.
+    pub(crate) fn of_tenant(&self, tenant: &TenantId) -> Vec<Arc<HostedWorkspace>> {
+        let table = self.table();
+        let known = table.by_id.values();
+        let known = known.filter(|known| known.registered.directory.tenant == *tenant);
+        let handles = known.filter_map(|known| known.handle.upgrade()).collect();
+        // Before the handles, of which each may be the last.
+        drop(table);
+        handles
     }
 
     fn register(
@@ -315,11 +348,20 @@ impl HostedWorkspaces {
                 operations
             }
         };
-        self.web
-            .open_to(&known.directory.tenant, &mut operations.world);
+        let tenant = &known.directory.tenant;
+        self.web.open_to(tenant, &mut operations.world);
+        if let Some(databases) = self.sources.of(tenant) {
+            operations.world.databases = Arc::clone(databases);
+        }
         Ok(self
             .like
             .over_for(operations, known.directory.tenant.clone()))
+    }
+
+    /// The workspaces that the host was opened with, if they are this principal's.
+    fn own_of(&self, principal: &Principal) -> Option<&Arc<dyn Workspaces>> {
+        let own = self.own.as_ref()?;
+        (own.tenant == principal.tenant).then_some(&own.workspaces)
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -368,12 +410,9 @@ impl Table {
 
 impl Workspaces for HostedWorkspaces {
     fn opened(&self, principal: &Principal, id: &WorkspaceId) -> Option<Arc<Workspace>> {
-        let own = self
-            .own
-            .as_ref()
-            .filter(|own| own.workspace.is_meant_by(id));
-        if let Some(own) = own.filter(|own| own.tenant == principal.tenant) {
-            return Some(Arc::clone(&own.workspace));
+        let own = self.own_of(principal);
+        if let Some(opened) = own.and_then(|own| own.opened(principal, id)) {
+            return Some(opened);
         }
         let mut table = self.table();
         table.known_to(principal, id)?;
@@ -389,11 +428,16 @@ impl Workspaces for HostedWorkspaces {
             if let Some(opened) = self.opened(principal, id) {
                 return Ok(opened);
             }
-            let (known, opening) = {
+            let known = {
                 let table = self.table();
                 let known = table.known_to(principal, id);
-                let known = known.ok_or_else(|| WorkspaceError::not_found(id))?;
-                (Arc::clone(&known.registered), Arc::clone(&known.opening))
+                known.map(|known| (Arc::clone(&known.registered), Arc::clone(&known.opening)))
+            };
+            let Some((known, opening)) = known else {
+                return match self.own_of(principal) {
+                    Some(own) => own.open(principal, id).await,
+                    None => Err(WorkspaceError::not_found(id)),
+                };
             };
             let asked = Instant::now();
             let mut opening = opening.lock().await;
@@ -419,6 +463,12 @@ impl Workspaces for HostedWorkspaces {
             drop(closed);
             Ok(opened)
         })
+    }
+}
+
+impl TenantSources {
+    fn of(&self, tenant: &TenantId) -> Option<&Arc<dyn DatabaseOps>> {
+        self.databases.as_ref().filter(|_| self.tenant == *tenant)
     }
 }
 

@@ -53,6 +53,8 @@ mod other_places;
 mod own_tools;
 #[cfg(feature = "settings")]
 pub mod package_versions;
+#[cfg(feature = "settings")]
+mod places_apart;
 pub mod question;
 mod readiness;
 mod record;

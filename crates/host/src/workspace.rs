@@ -97,6 +97,7 @@ impl WorkspaceSource {
         let hosting = local.map(|(directory, own)| Hosting {
             directory,
             web,
+            tenant: tenant.clone(),
             own,
         });
         Ok((operations, hosting))

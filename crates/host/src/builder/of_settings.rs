@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "databases")]
+use haft_contract::erased::for_tenant;
 use haft_contract::{ProviderId, secret::ReadSecret};
 use haft_runtime::Runtime;
 use haft_tools::catalog::undo_tool;
@@ -13,12 +15,13 @@ use crate::{
     follow_trust::FollowedFile,
     mounting::{Configured, MountPlan},
     own_tools,
+    places_apart::PlacesApart,
     readiness::{KnownTiers, Readiness},
     record::RecordOptions,
     script_secrets::ScriptSecrets,
     suggest::{AfterEdit, Suggest},
     web::WebAccess,
-    workspace::{WorkspaceSource, sandbox_options},
+    workspace::{WorkspaceSource, local_options, sandbox_options},
     workspaces_by_caller::SeveralBackends,
 };
 
@@ -42,6 +45,7 @@ impl HostBuilder {
         }
         let mounts = Arc::new(MountPlan::of(&settings));
         let (workspace, record) = (WorkspaceSource::of(&settings), RecordOptions::of(&settings));
+        let (local, apart) = (local_options(&settings), PlacesApart::of(&settings.places));
         let several = SeveralBackends::of(&settings);
         let script_secrets = ScriptSecrets::of(&settings);
         let reader: Arc<dyn ReadSecret> = Arc::new(script_secrets.clone());
@@ -55,7 +59,8 @@ impl HostBuilder {
         let databases = crate::databases::DatabaseTools::of(&settings, &reader)?;
         #[cfg(feature = "databases")]
         let databases = databases.map(|databases| {
-            builtins.extend(databases.tool);
+            let tenant = settings.places.tenant.clone();
+            builtins.extend(databases.tool.map(|tool| for_tenant(tool, tenant)));
             databases.operations
         });
         #[cfg(not(feature = "databases"))]
@@ -98,9 +103,18 @@ impl HostBuilder {
         };
         let mut builder = Self::of(workspace, record, parts);
         builder.notes = notes;
+        builder.local = Some(Box::new(local));
+        builder.apart = apart;
         builder.web = web;
         builder.configured = Configured::new(script_secrets, followed);
         Ok(builder)
+    }
+
+    /// Lets the host take workspaces on this machine also where its own is elsewhere. Where its own is
+    /// here, it takes them anyway.
+    pub fn takes_workspaces(mut self) -> Self {
+        self.beside = self.beside.or(self.local.take());
+        self
     }
 
     /// As [`Self::from_settings`], but in the directory on this machine, wherever the workspace is.

@@ -8,7 +8,7 @@ use std::{
 
 /// Whether a path leads into a directory or through it. A link there counts, wherever it points:
 /// anybody who can change the directory can change the link.
-pub(super) fn leads_through(path: &Path, directory: &Path) -> bool {
+pub(crate) fn leads_through(path: &Path, directory: &Path) -> bool {
     let lies_in = |step: &Path| {
         let name = step.file_name()?;
         let parent = fs::canonicalize(step.parent()?).ok()?;
@@ -22,7 +22,7 @@ pub(super) fn leads_through(path: &Path, directory: &Path) -> bool {
 }
 
 /// The path with symlinks resolved as far as it exists.
-pub(super) fn real(path: &Path) -> PathBuf {
+pub(crate) fn real(path: &Path) -> PathBuf {
     for ancestor in path.ancestors() {
         if let Ok(real) = fs::canonicalize(ancestor)
             && let Ok(rest) = path.strip_prefix(ancestor)

@@ -25,7 +25,7 @@ mod file_text;
 mod fuzz;
 pub mod keys;
 pub mod launcher;
-mod leads_through;
+pub(crate) mod leads_through;
 pub mod limits;
 pub mod loop_guard;
 mod loosened_outside;
