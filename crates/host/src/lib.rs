@@ -77,6 +77,8 @@ pub mod screen_text;
 mod script_secrets;
 #[cfg(feature = "settings")]
 pub mod selected_calls;
+#[cfg(feature = "settings")]
+pub mod serving;
 #[cfg(all(feature = "databases", feature = "settings"))]
 pub mod sources;
 #[cfg(feature = "settings")]

@@ -7,25 +7,17 @@ use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser as _},
 };
-use haft_contract::{Principal, host::ApprovalRequest};
+use haft_contract::Principal;
 use haft_host::{
-    FirstAnswer, Host, HostBuilder, OtherPlaces, ancestry,
-    config::{Env, client_questions::AskingSettings},
+    config::Env,
     error::chain,
-    grant_choice,
     orphans,
-    question::{self, DrawingContext, RoomForText},
+    serving::{ServedHost, ServedHostBuilder},
     state::http_token::HttpToken,
 };
 use haft_mcp::{
-    catalog::{Catalog, Mode},
-    client::Clients,
-    server::{
-        Endpoint, LiveCalls, SessionScope,
-        approve::{Elicitation, ProtocolApprover, QuestionText, Window},
-        http, stdio,
-    },
-    upstream::mounted::{MountedOffers, MountedResources},
+    catalog::Mode,
+    server::{Endpoint, SessionScope, http, stdio},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -35,7 +27,7 @@ use crate::{
     exit::Exit,
     interrupt,
     stop::Stop,
-    terminal::{Colours, Page, Style},
+    terminal::{Page, Style},
 };
 
 /// The agent's name if nobody gave one.
@@ -102,11 +94,8 @@ pub(super) async fn run(args: ServeArgs, app: &App) -> Result<Exit, Stop> {
 
 /// A host, ready to serve.
 struct ServeSetup {
-    host: Host,
+    served: ServedHost,
     principal: Arc<Principal>,
-    calls: Arc<LiveCalls>,
-    asking: AskingSettings,
-    catalog: Catalog,
 }
 
 impl ServeSetup {
@@ -116,58 +105,18 @@ impl ServeSetup {
         catalog: Option<Mode>,
     ) -> Result<Self, Stop> {
         let settings = app.settings()?.used_by(&principal)?;
-        let asking = settings.asking.clone();
-        let (places, notes) = OtherPlaces::of(&asking.places, &app.env);
-        app.notes(&notes);
-        let catalog = settings.catalog.catalog(catalog);
-        let clients = Arc::<Clients>::default();
-        let calls = LiveCalls::new(Arc::clone(&clients));
-        // A client started by a call would answer for the person: an agent would approve itself.
-        let elicitation = match ancestry::started_by_a_call() {
-            None => asking.elicitation(),
-            Some(_) => Elicitation::Never,
-        };
-        let approver = ProtocolApprover::new(Arc::clone(&calls), elicitation, Arc::new(drawn));
-        let mut builder = HostBuilder::from_settings(settings)?
-            .events(Arc::clone(&calls) as _)
-            .approver(FirstAnswer::new(approver, places))
-            .clients(clients)
-            .serves();
-        if catalog.may_search() {
-            builder = builder.searchable();
+        let mut builder = ServedHostBuilder::from_settings(settings, &app.env)?;
+        if let Some(mode) = catalog {
+            builder = builder.catalog(mode);
         }
         app.notes(builder.notes());
-        let host = Host::open(builder).await?;
-        host.follow_trust(&app.env, &app.global.overrides());
-        app.recovered(host.recovery());
-        let redactor = host.ledger().redactor();
-        calls.redact_with(move |text| redactor.text(text).into_owned());
-        Ok(Self {
-            host,
-            principal,
-            calls,
-            asking,
-            catalog,
-        })
+        let served = builder.open(&app.env, &app.global.overrides()).await?;
+        app.recovered(served.host().recovery());
+        Ok(Self { served, principal })
     }
 
     fn endpoint(&self, sessions: SessionScope) -> Arc<Endpoint> {
-        let endpoint = Endpoint::new(
-            self.host.runtime().clone(),
-            Arc::clone(&self.principal),
-            Arc::clone(&self.calls),
-            sessions,
-        );
-        let endpoint = endpoint
-            .approval_wait(self.asking.approval_wait())
-            .requests_in_flight(self.asking.requests_in_flight())
-            .catalog(self.catalog.clone());
-        if self.host.mounts().is_empty() {
-            return Arc::new(endpoint);
-        }
-        let offers = Arc::clone(self.host.servers()) as Arc<dyn MountedOffers>;
-        let beside = MountedResources::new(offers, self.host.mounts().plain());
-        Arc::new(endpoint.mounts(Arc::new(beside)))
+        self.served.endpoint(Arc::clone(&self.principal), sessions)
     }
 
     async fn over_pipes(&self, cancel: &CancellationToken) -> Result<(), Stop> {
@@ -239,31 +188,10 @@ impl ServeSetup {
 
     /// Ends processes that calls left running, makes everything durable and closes the record.
     async fn close(&self) {
-        self.host.runtime().end_session(&self.principal).await;
-        if let Err(error) = self.host.close().await {
+        let host = self.served.host();
+        host.runtime().end_session(&self.principal).await;
+        if let Err(error) = host.close().await {
             tracing::warn!(%error, "not everything could be recorded");
         }
     }
-}
-
-/// A question for a client to show to its person.
-fn drawn(request: &ApprovalRequest, window: Window) -> Option<QuestionText> {
-    let room = window
-        .columns
-        .map_or(RoomForText::Enough, RoomForText::Narrow);
-    let cx = DrawingContext {
-        why: Some(&request.decision.reason),
-        home: None,
-        room,
-    };
-    let drawing = question::draw(&request.form, request.digest, cx).ok()?;
-    let page = Page::new().text_lines(&drawing.lines(None));
-    let page = match room {
-        RoomForText::Narrow(columns) => page.wrapped(columns),
-        RoomForText::Enough => page,
-    };
-    Some(QuestionText {
-        text: page.render(Colours::Off),
-        choices: grant_choice::choices(request),
-    })
 }
