@@ -4,6 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use haft_contract::{CallRequest, Outcome, Principal, TenantId, WorkspaceId};
@@ -14,6 +15,9 @@ use haft_host::{
 };
 use serde_json::Value;
 use tempfile::TempDir;
+
+/// How long a call may take that asks nobody.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A served host, and everything around it on disk.
 pub(crate) struct ConfiguredHost {
@@ -75,7 +79,9 @@ impl ConfiguredHost {
     ) -> Arc<Outcome> {
         let request = CallRequest::new(tool, input, Arc::clone(who));
         let request = request.in_workspace(workspace.clone());
-        self.served.host().runtime().call(request).await
+        let call = self.served.host().runtime().call(request);
+        let outcome = tokio::time::timeout(PATIENCE, call).await;
+        outcome.unwrap_or_else(|_| panic!("`{tool}` waits, perhaps for an answer"))
     }
 
     /// Where everything is.

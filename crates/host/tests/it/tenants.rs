@@ -8,12 +8,18 @@ use serde_json::{Value, json};
 
 use crate::configured_host::{ConfiguredHost, principal, tenant};
 
-/// Tools, rules and a sandbox that are not the usual ones.
+/// Rules that are not the usual ones.
 const CONFIG: &str = r#"
 [policy]
 preset = "careful"
-allow = ["write", "bash", "greet"]
+allow = ["write"]
 deny = ["write(secret.txt)"]
+"#;
+
+/// A tool whose processes run in another way than usual, and whose tenants differ.
+const COMMANDS: &str = r#"
+[policy]
+allow = ["bash"]
 
 [tools.bash]
 sandbox = "off"
@@ -33,6 +39,7 @@ fn notes() -> Value {
 async fn two_tenants_call_in_two_added_workspaces_each_under_the_configured_rules() {
     let house = ConfiguredHost::open(CONFIG).await;
     let host = house.served.host();
+    let local = WorkspaceId::local();
     let mut all = Vec::new();
     for (of, user) in [("acme", "ann"), ("beta", "bob")] {
         for number in ["one", "two"] {
@@ -56,19 +63,6 @@ async fn two_tenants_call_in_two_added_workspaces_each_under_the_configured_rule
         let denied = house.call(who, workspace.id(), "write", secret).await;
         assert_eq!(denied.facts.denied_by, Some(DeniedBy::Policy), "{denied:?}");
         assert!(!workspace.root().join("secret.txt").exists());
-
-        let command = json!({"command": "echo $GREETING; pwd"});
-        let ran = house.call(who, workspace.id(), "bash", command).await;
-        if who.tenant == tenant("acme") {
-            let root = workspace.root().display();
-            assert_eq!(
-                ran.text().trim(),
-                format!("from-settings\n{root}"),
-                "{ran:?}"
-            );
-        } else {
-            assert_eq!(ran.facts.denied_by, Some(DeniedBy::Policy), "{ran:?}");
-        }
     }
     // Nobody gets into another tenant's workspace, nor into the one the host was opened with.
     for (who, own, _) in &all {
@@ -76,13 +70,13 @@ async fn two_tenants_call_in_two_added_workspaces_each_under_the_configured_rule
             let read = house.call(who, other.id(), "read", notes()).await;
             assert_eq!(read.facts.denied_by, Some(DeniedBy::Workspace), "{name}");
         }
-        let local = house.call(who, &WorkspaceId::local(), "read", notes());
-        assert_eq!(local.await.facts.denied_by, Some(DeniedBy::Workspace));
+        let read = house.call(who, &local, "read", notes()).await;
+        assert_eq!(read.facts.denied_by, Some(DeniedBy::Workspace));
         assert_eq!(own.tenant(), &who.tenant);
     }
     let ada = principal("local", "ada");
-    let read = house.call(&ada, &WorkspaceId::local(), "read", notes());
-    assert!(read.await.text().contains("this is own"));
+    let read = house.call(&ada, &local, "read", notes()).await;
+    assert!(read.text().contains("this is own"), "{read:?}");
 
     let listed = |of: &str| {
         let mut listed: Vec<_> = host.workspaces_of(&tenant(of)).iter().map(root).collect();
@@ -102,6 +96,24 @@ async fn two_tenants_call_in_two_added_workspaces_each_under_the_configured_rule
     host.close().await.unwrap();
 }
 
+#[tokio::test]
+async fn commands_run_in_added_workspaces_as_configured() {
+    let house = ConfiguredHost::open(COMMANDS).await;
+    let command = || json!({"command": "echo $GREETING; pwd"});
+    let (ann, bob) = (principal("acme", "ann"), principal("beta", "bob"));
+    for name in ["one", "two"] {
+        let workspace = house.workspace("acme", name);
+        let ran = house.call(&ann, workspace.id(), "bash", command()).await;
+        let root = workspace.root().display();
+        let expect = format!("from-settings\n{root}");
+        assert_eq!(ran.text().trim(), expect, "{ran:?}");
+    }
+    let workspace = house.workspace("beta", "three");
+    let ran = house.call(&bob, workspace.id(), "bash", command()).await;
+    assert_eq!(ran.facts.denied_by, Some(DeniedBy::Policy), "{ran:?}");
+    house.served.host().close().await.unwrap();
+}
+
 /// Where callers of the host's own tenant work on several back ends, it takes workspaces as well.
 #[tokio::test]
 async fn a_host_whose_callers_work_on_several_back_ends_takes_workspaces() {
@@ -109,15 +121,15 @@ async fn a_host_whose_callers_work_on_several_back_ends_takes_workspaces() {
                   [agents.builder]\nbackend = \"ssh:build\"\n";
     let house = ConfiguredHost::open(config).await;
     let (ann, ada) = (principal("acme", "ann"), principal("local", "ada"));
-    let added = house.workspace("acme", "acme");
+    let (local, added) = (WorkspaceId::local(), house.workspace("acme", "acme"));
     let read = house.call(&ann, added.id(), "read", notes()).await;
     assert!(read.text().contains("this is acme"), "{read:?}");
-    let read = house.call(&ada, &WorkspaceId::local(), "read", notes());
-    assert!(read.await.text().contains("this is own"));
+    let read = house.call(&ada, &local, "read", notes()).await;
+    assert!(read.text().contains("this is own"), "{read:?}");
     let own = house.workspace("local", "more");
     let read = house.call(&ada, own.id(), "read", notes()).await;
     assert!(read.text().contains("this is more"), "{read:?}");
-    for workspace in [&WorkspaceId::local(), own.id()] {
+    for workspace in [&local, own.id()] {
         let read = house.call(&ann, workspace, "read", notes()).await;
         assert_eq!(read.facts.denied_by, Some(DeniedBy::Workspace));
     }
