@@ -285,6 +285,23 @@ impl SealedPlan {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PlanDigest(pub [u8; 32]);
 
+impl PlanDigest {
+    /// Parses a digest as it is written: 64 hexadecimal digits.
+    pub fn parse(hex: &str) -> Option<Self> {
+        let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
+        let mut bytes = [0; 32];
+        let is_hex = hex.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if !is_hex || !rest.is_empty() || pairs.len() != bytes.len() {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(pairs) {
+            let digits = std::str::from_utf8(pair).ok()?;
+            *byte = u8::from_str_radix(digits, 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+}
+
 impl fmt::Display for PlanDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

@@ -56,6 +56,8 @@ pub mod package_versions;
 #[cfg(feature = "settings")]
 mod places_apart;
 pub mod question;
+#[cfg(feature = "settings")]
+pub mod random;
 mod readiness;
 mod record;
 #[cfg(feature = "settings")]

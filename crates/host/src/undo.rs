@@ -21,6 +21,10 @@ use serde_json::{Value, json};
 /// The most changes of rows that one call takes back.
 const MAX_UNDO_CHANGES: usize = 500;
 
+/// The agent under whose name a person's own calls are recorded and judged: rules for them alone are
+/// in `[agents.person]`.
+pub const PERSON: &str = "person";
+
 /// What an undo did, by one call for each part of it.
 #[derive(Debug, Clone, Default)]
 pub struct Undone {

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 pub use self::{
     judge::{ReplayBaseline, ReplayJudge},
-    report::{Change, Group, Report},
+    report::{Change, Group, GroupKey, Report},
 };
 
 /// How many calls are read at once.

@@ -4,10 +4,12 @@
 use std::path::{Path, PathBuf};
 
 use haft_mcp::server::http::Token;
-use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::private;
-use crate::error::{HostError, chain};
+use crate::{
+    error::{HostError, chain},
+    random::fill_random,
+};
 
 /// The file, in the data directory.
 const FILE: &str = "mcp-token";
@@ -59,10 +61,7 @@ impl HttpToken {
             )
         };
         let mut bytes = [0; RANDOM_BYTES];
-        let filled = getrandom(&mut bytes, GetRandomFlags::empty());
-        if filled.map_err(|error| failed(&error.to_string()))? != RANDOM_BYTES {
-            return Err(failed("the system has no randomness"));
-        }
+        fill_random(&mut bytes).map_err(|error| failed(&error.to_string()))?;
         let text = bytes
             .iter()
             .fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
