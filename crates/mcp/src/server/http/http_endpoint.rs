@@ -166,18 +166,22 @@ impl HttpEndpoint {
         let session = head.headers.get(SESSION);
         let session = session.and_then(|it| it.to_str().ok()).map(str::to_owned);
         if let Some(session) = &session {
-            if !self.owners.may_use(session, &self.owner(&served.caller)) {
-                // In the protocol this means: begin a new one.
+            let is_theirs = self.owners.may_use(session, &self.owner(&served.caller));
+            if !is_theirs
+                || !self
+                    .sessions
+                    .sessions
+                    .read()
+                    .await
+                    .contains_key(session.as_str())
+            {
+                // In the protocol this means: begin a new one. Whoever asks for somebody else's session
+                // reads the same as whoever asks for none.
                 return refusal(StatusCode::NOT_FOUND, "there is no such session");
             }
             self.absences.heard(session);
         }
         let ends = head.method == Method::DELETE && session.is_some();
-        if let Some(session) = session.as_deref().filter(|_| ends)
-            && !self.sessions.sessions.read().await.contains_key(session)
-        {
-            return refusal(StatusCode::NOT_FOUND, "there is no such session");
-        }
         let body = match read(body).await {
             Ok(body) => body,
             Err(refused) => return *refused,
