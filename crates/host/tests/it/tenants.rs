@@ -79,14 +79,14 @@ async fn two_tenants_call_in_two_added_workspaces_each_under_the_configured_rule
     assert!(read.text().contains("this is own"), "{read:?}");
 
     let listed = |of: &str| {
-        let mut listed: Vec<_> = host.workspaces_of(&tenant(of)).iter().map(root).collect();
+        let mut listed: Vec<_> = host
+            .workspaces_of(&tenant(of))
+            .iter()
+            .map(last_name)
+            .collect();
         listed.sort();
         listed
     };
-    fn root(workspace: &std::sync::Arc<haft_host::HostedWorkspace>) -> String {
-        let name = workspace.root().file_name().unwrap();
-        name.to_str().unwrap().to_owned()
-    }
     assert_eq!(listed("acme"), ["acme-one", "acme-two"]);
     assert_eq!(listed("beta"), ["beta-one", "beta-two"]);
     assert_eq!(listed("local"), [""; 0], "nothing was added for it");
@@ -94,6 +94,12 @@ async fn two_tenants_call_in_two_added_workspaces_each_under_the_configured_rule
     assert_eq!(listed("acme"), ["acme-one"], "the other handle was dropped");
     assert_eq!(host.tenant(), &tenant("local"));
     host.close().await.unwrap();
+}
+
+/// What a workspace's directory is called.
+fn last_name(workspace: &std::sync::Arc<haft_host::HostedWorkspace>) -> String {
+    let name = workspace.root().file_name().unwrap();
+    name.to_str().unwrap().to_owned()
 }
 
 #[tokio::test]
