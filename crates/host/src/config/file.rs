@@ -21,6 +21,7 @@ use super::{
     loop_guard::LoopGuardSettings,
     mcp::{self, McpSettings},
     sandbox::SandboxSettings,
+    serve::ServeSettings,
     timeouts::TimeoutSettings,
     undo::UndoSettings,
 };
@@ -54,6 +55,8 @@ pub struct ConfigFile {
     pub sandbox: SandboxSettings,
     /// Workspaces on other machines and in containers, and who works there.
     pub backends: Backends,
+    /// What `haft serve` serves.
+    pub serve: ServeSettings,
     /// How changes made by commands are kept for undo.
     pub undo: UndoSettings,
     /// The MCP servers to mount.
@@ -79,7 +82,7 @@ pub struct ConfiguredTool {
 }
 
 /// The tables of a file. Policy's own tables are checked by policy.
-const TABLES: [&str; 21] = [
+const TABLES: [&str; 22] = [
     "policy",
     "agents",
     "tenants",
@@ -100,6 +103,7 @@ const TABLES: [&str; 21] = [
     "ssh",
     "docker",
     "undo",
+    "serve",
     "sources",
 ];
 
@@ -206,6 +210,9 @@ impl Reader<'_> {
         }
         if let Some(sandbox) = self.table(document, "sandbox") {
             self.file.sandbox = self.sandbox(sandbox);
+        }
+        if let Some(serve) = self.table(document, "serve") {
+            self.file.serve = self.serve(serve);
         }
         if let Some(undo) = self.table(document, "undo") {
             self.file.undo = self.undo(undo);

@@ -39,6 +39,7 @@ pub mod resolve;
 pub mod sandbox;
 pub mod scripts;
 pub mod secrets;
+pub mod serve;
 #[cfg(feature = "databases")]
 mod source_facts;
 #[cfg(feature = "databases")]

@@ -33,6 +33,7 @@ use super::{
     loop_guard::LoopGuardSettings,
     mcp::{McpSettings, Target},
     sandbox::SandboxSettings,
+    serve::ServeSettings,
     timeouts::TimeoutSettings,
     trust::{Trust, TrustStore, sha256},
     undo::UndoSettings,
@@ -134,6 +135,8 @@ pub struct Settings {
     pub(crate) backend: BackendName,
     /// Whether calls in one process may work on several back ends.
     pub(crate) varies: bool,
+    /// What `haft serve` serves.
+    pub serve: ServeSettings,
     /// How changes made by commands are kept for undo.
     pub undo: UndoSettings,
     /// Folders with script tools, absolute.
@@ -393,6 +396,7 @@ impl Settings {
         let mut cross_mounts = !read.is_empty();
         let mut sandbox = SandboxSettings::default();
         let mut backends = Backends::default();
+        let mut serve = ServeSettings::default();
         let mut undo = UndoSettings::default();
         let mut script_folders = Vec::new();
         let mut tools = Vec::new();
@@ -414,6 +418,7 @@ impl Settings {
                     cross_mounts &= file.cross_mounts == Some(true);
                     sandbox.join(file.sandbox);
                     backends.join(file.backends)?;
+                    places.join_serve(&mut serve, file.serve, path)?;
                     undo.join(file.undo);
                     #[cfg(feature = "databases")]
                     super::sources::join(&mut databases, file.databases);
@@ -433,12 +438,7 @@ impl Settings {
             Err(error) => return Err(mistakes(&merged(problems, &error), &read)),
         };
         #[cfg(feature = "databases")]
-        {
-            let unmatched = super::sources::unmatched_rules(&policy, &databases);
-            if !unmatched.is_empty() {
-                return Err(mistakes(&unmatched, &read));
-            }
-        }
+        check_database_rules(&policy, &databases, &read)?;
         backends.check()?;
         let backend = backends.default_backend();
         let here = backend == BackendName::Local;
@@ -446,11 +446,6 @@ impl Settings {
         places.keep_hidden(&sandbox, &mcp)?;
         let mut limits = Limits::default();
         limits_set.apply(&mut limits);
-        let mut retention = Retention::default();
-        if let Some(days) = days {
-            retention.kept_for = Duration::from_hours(days.saturating_mul(24));
-        }
-        retention.max_total_bytes = bytes.unwrap_or(retention.max_total_bytes);
         Ok(Self {
             places,
             sources,
@@ -462,7 +457,7 @@ impl Settings {
             loop_guard,
             asking,
             catalog,
-            retention,
+            retention: retention(days, bytes),
             queue_bytes: queue_bytes.map_or(MAX_QUEUED_BYTES, |bytes| {
                 usize::try_from(bytes).unwrap_or(usize::MAX)
             }),
@@ -471,6 +466,7 @@ impl Settings {
             varies: backends.may_vary(),
             backends,
             backend,
+            serve,
             undo,
             script_folders,
             tools,
@@ -488,7 +484,52 @@ impl Settings {
     }
 }
 
+/// Fails if a rule is about a database that is not configured.
+#[cfg(feature = "databases")]
+fn check_database_rules(
+    policy: &CedarPolicy,
+    databases: &[haft_connect::settings::SourceSettings],
+    read: &[TextOf],
+) -> Result<(), HostError> {
+    let unmatched = super::sources::unmatched_rules(policy, databases);
+    if unmatched.is_empty() {
+        Ok(())
+    } else {
+        Err(mistakes(&unmatched, read))
+    }
+}
+
+/// How long artifacts are kept, and how many bytes of them.
+fn retention(days: Option<u64>, bytes: Option<u64>) -> Retention {
+    let mut retention = Retention::default();
+    if let Some(days) = days {
+        retention.kept_for = Duration::from_hours(days.saturating_mul(24));
+    }
+    retention.max_total_bytes = bytes.unwrap_or(retention.max_total_bytes);
+    retention
+}
+
 impl ConfigPlaces {
+    /// Takes over `[serve]` of a file, which only the operator's own may have.
+    fn join_serve(
+        &self,
+        serve: &mut ServeSettings,
+        of_file: ServeSettings,
+        path: &Path,
+    ) -> Result<(), HostError> {
+        if of_file.is_empty() {
+            return Ok(());
+        }
+        if *path == self.project_config && self.only_config.is_none() {
+            return Err(HostError::config(
+                format!("`{}` has [serve]", self.name_of(path)),
+                "put [serve] into your own haft.toml: what a workspace's file says is never served",
+            ));
+        }
+        *serve = of_file;
+        Ok(())
+    }
+
     /// The name of a configuration file in messages: short if it is in the workspace.
     pub fn name_of(&self, path: &Path) -> String {
         path.strip_prefix(&self.workspace)
