@@ -315,8 +315,8 @@ async fn list(args: LogArgs, ledger: &StoredLedger, app: &App) -> Result<Exit, S
         session: args.session,
         search: Some(words).filter(|words| !words.trim().is_empty()),
         outcome: args.outcome,
-        after: None,
         before: None,
+        after: None,
         limit: args.limit,
     };
     let mut calls = ledger

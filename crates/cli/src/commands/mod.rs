@@ -16,6 +16,7 @@ pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod grants;
 pub(crate) mod init;
+pub(crate) mod keys;
 pub(crate) mod log;
 pub(crate) mod mcp;
 pub(crate) mod memory;
@@ -23,6 +24,7 @@ pub(crate) mod policy;
 pub(crate) mod record;
 pub(crate) mod recover;
 pub(crate) mod selection;
+pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod show;
 pub(crate) mod sources;
@@ -86,6 +88,8 @@ pub(crate) async fn run(command: Command, app: &App) -> Result<Exit, Stop> {
         Command::Stats(args) => stats::run(&args, app).await,
         Command::Grants(args) => grants::run(args, app).await,
         Command::Memory(args) => memory::run(args, app).await,
+        Command::Serve(args) => Box::pin(serve::run(args, app)).await,
+        Command::Keys(args) => Box::pin(keys::run(args, app)).await,
         Command::Policy(args) => Box::pin(policy::run(args, app)).await,
         Command::Trust(args) => trust::run(&args, app).await,
         Command::Record(args) => record::run(&args, app).await,

@@ -54,6 +54,10 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "gateway",
+        &["contract", "host", "ledger", "policy", "runtime"],
+    ),
+    (
         "haft",
         &[
             "contract", "runtime", "policy", "sandbox", "backends", "tools", "ledger", "host",
@@ -65,6 +69,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &[
             "agent-settings",
             "contract",
+            "gateway",
             "runtime",
             "policy",
             "sandbox",
@@ -96,6 +101,7 @@ const DEV_EDGES: &[&str] = &[
 /// Dependencies that stay behind one crate, so that the others build without them.
 const KEPT_BEHIND: &[(&str, &[&str])] = &[
     ("anyhow", &["cli"]),
+    ("axum", &["gateway"]),
     ("cedar-policy", &["policy"]),
     ("clap", &["agent-settings", "cli"]),
     ("grep-searcher", &["backends"]),
@@ -104,6 +110,7 @@ const KEPT_BEHIND: &[(&str, &[&str])] = &[
     ("indicatif", &["cli"]),
     ("jsonschema", &["runtime"]),
     ("landlock", &["sandbox"]),
+    ("maud", &["gateway"]),
     ("libc", &["backends", "sandbox"]),
     ("miniz_oxide", &["documents", "egress"]),
     ("object_store", &["ledger"]),
