@@ -26,7 +26,7 @@ const GRACE: Duration = Duration::from_secs(30);
 /// Serve the API, MCP and the console to people and agents
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What is served is in [serve] of your own haft.toml: `haft docs config serve`.
+What is served is in [serve] of your own haft.toml; `haft docs configuration` lists the keys.
 On the first start it prints a link for the first administrator; nothing is open before.
 
 Example:
