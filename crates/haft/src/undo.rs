@@ -10,7 +10,6 @@ use haft_contract::{
     AgentId, CallId, CallRequest, Principal, SessionKind, WorkspaceId,
     host::{CallQuery, History, StoredCall},
 };
-pub use haft_host::undo::PERSON;
 use haft_host::{
     HostError, HostErrorKind,
     undo::{self, Undone},
@@ -18,6 +17,10 @@ use haft_host::{
 use serde_json::Value;
 
 use crate::Haft;
+
+/// The agent under whose name a person's own calls are recorded and judged: rules for them alone are
+/// in `[agents.person]`.
+pub const PERSON: &str = undo::PERSON;
 
 /// The most calls of one session that are taken back at once.
 const MAX_CALLS: usize = haft_tools::undo::MAX_UNDO_CALLS;
