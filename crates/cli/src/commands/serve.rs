@@ -59,6 +59,9 @@ pub(crate) async fn run(args: ServeArgs, app: &App) -> Result<Exit, Stop> {
     let names = args.names.iter().map(|name| name.to_ascii_lowercase());
     serve.names.extend(names);
     let address = args.listen.or(serve.listen).unwrap_or(LISTEN);
+    if !address.ip().is_unspecified() {
+        serve.names.push(address.ip().to_string());
+    }
     let builder = ServedHostBuilder::from_settings(settings, &app.env)?.takes_workspaces();
     app.notes(builder.notes());
     let served = builder.open(&app.env, &app.global.overrides()).await?;
