@@ -57,6 +57,7 @@ mod reference;
 mod replay;
 mod script_secrets;
 mod scripts;
+mod serve;
 mod support;
 mod takeover;
 mod terminal;
