@@ -690,7 +690,7 @@ async fn empty_views_teach_and_full_ones_show() {
         .get("/policy/explain?tool=write&arguments=%7B")
         .await
         .is(200)
-        .has("the input is no JSON");
+        .has("the input is not JSON");
     let audit = browser.get("/audit").await;
     browser
         .post("/audit", &audit, &[])
