@@ -510,26 +510,6 @@ fn retention(days: Option<u64>, bytes: Option<u64>) -> Retention {
 }
 
 impl ConfigPlaces {
-    /// Takes over `[serve]` of a file, which only the operator's own may have.
-    fn join_serve(
-        &self,
-        serve: &mut ServeSettings,
-        of_file: ServeSettings,
-        path: &Path,
-    ) -> Result<(), HostError> {
-        if of_file.is_empty() {
-            return Ok(());
-        }
-        if *path == self.project_config && self.only_config.is_none() {
-            return Err(HostError::config(
-                format!("`{}` has [serve]", self.name_of(path)),
-                "put [serve] into your own haft.toml: what a workspace's file says is never served",
-            ));
-        }
-        *serve = of_file;
-        Ok(())
-    }
-
     /// The name of a configuration file in messages: short if it is in the workspace.
     pub fn name_of(&self, path: &Path) -> String {
         path.strip_prefix(&self.workspace)

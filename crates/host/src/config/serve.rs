@@ -1,11 +1,18 @@
 //! `[serve]` of `haft.toml`: where `haft serve` listens, the names it answers to, its caps, and the
 //! directories it serves. Only your own file has it: what a repository says is never served to anybody.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use haft_contract::TenantId;
 
-use super::file::{Reader, Table, Value};
+use super::{
+    file::{Reader, Table, Value},
+    resolve::ConfigPlaces,
+};
+use crate::error::HostError;
 
 /// The table, as it is called in messages.
 const SECTION: &str = "[serve]";
@@ -59,6 +66,28 @@ impl ServeSettings {
     pub fn cap(&self, name: &str) -> Option<u64> {
         let found = self.caps.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| *value)
+    }
+}
+
+impl ConfigPlaces {
+    /// Takes over `[serve]` of a file, which only the operator's own may have.
+    pub(super) fn join_serve(
+        &self,
+        serve: &mut ServeSettings,
+        of_file: ServeSettings,
+        path: &Path,
+    ) -> Result<(), HostError> {
+        if of_file.is_empty() {
+            return Ok(());
+        }
+        if *path == self.project_config && self.only_config.is_none() {
+            return Err(HostError::config(
+                format!("`{}` has [serve]", self.name_of(path)),
+                "put [serve] into your own haft.toml: what a workspace's file says is never served",
+            ));
+        }
+        *serve = of_file;
+        Ok(())
     }
 }
 
